@@ -1,0 +1,2 @@
+//! The nacp command.
+fn main() {}
