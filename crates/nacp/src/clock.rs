@@ -1,0 +1,66 @@
+//! Deadlines: which is next and why, and what happens at it. Early and repeated calls are no-ops.
+
+use crate::event::{CloseReason, OfflineCause, PeerId};
+use crate::peers::Phase;
+use crate::timers::{Subject, Timer};
+use crate::{Instant, Nacp};
+
+impl Nacp {
+    /// When [`handle_timeout`](Self::handle_timeout) must be called next, and why. May change with every other call.
+    pub fn poll_timeout(&self) -> Option<(Instant, Timer)> {
+        let ack = self.outbox.oldest_unacked().map(|(since, _)| (since + self.config.ack_timeout, Timer::AckTimeout));
+        let timer = self.timers.next().map(|(at, subject)| (at, subject.timer()));
+        [ack, timer].into_iter().flatten().min_by_key(|&(at, _)| at)
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.judge_acks(now);
+        // Each subject fires at most once per call and arms itself only later than `now`, so this ends.
+        while let Some(subject) = self.timers.pop_due(now) {
+            match subject {
+                Subject::Grace(key) => self.on_grace_end(now, key),
+                Subject::Heartbeat(key) => self.on_heartbeat_due(now, key),
+                Subject::Probe(key) => self.on_probe_due(now, key),
+                Subject::Peer(peer) => self.on_peer_timeout(now, peer),
+                Subject::Call(seq) => self.on_call_timeout(now, seq),
+            }
+        }
+    }
+
+    /// LINK-4b.
+    fn judge_acks(&mut self, now: Instant) {
+        while let Some((since, outgoing)) = self.outbox.oldest_unacked() {
+            if since + self.config.ack_timeout > now {
+                return;
+            }
+            let (seq, key, encoded) = (outgoing.seq, outgoing.link, outgoing.encoded.clone());
+            let Some(peer) = self.links[key].peer() else {
+                // A probe that nobody answered; the next one is scheduled (LINK-16).
+                self.outbox.requeue(&mut self.links[key].queues);
+                continue;
+            };
+            // Its ACK stands behind a large message that is coming in (HB-7).
+            if self.peers.get(peer).is_some_and(|peer| peer.progress > since) {
+                self.outbox.restart_ack_clock(seq, now);
+                continue;
+            }
+            self.report("nacp:internal:ack:warning", "timeout", Some(key), Some(encoded));
+            self.go_offline(now, key, OfflineCause::AckTimeout);
+        }
+    }
+
+    fn on_peer_timeout(&mut self, now: Instant, peer: PeerId) {
+        let Some(state) = self.peers.get(peer) else { return };
+        match &state.phase {
+            Phase::Registering { .. } => self.close_peer(peer, CloseReason::ResponseTimeout),
+            Phase::Unregistered => self.close_peer(peer, CloseReason::NeverRegistered),
+            Phase::Challenging(claim) => {
+                let app = claim.app.clone();
+                self.on_challenge_timeout(now, peer, &app);
+            }
+            Phase::Closing { .. } => self.end_goodbye(now, peer),
+            Phase::Bound => {}
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Gateways, from both sides. What this module keeps true: a Gateway looks at `to` alone, changes nothing, and sends
+//! nothing back to where it came from (GW-1, GW-5); and a call through a Gateway ends, whatever happens to the App
+//! behind it (GW-6, LINK-16).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::arena::Key;
+use crate::event::{DropCause, Event, OfflineCause, PeerId, Report};
+use crate::link::{LinkState, Reach};
+use crate::message::{AppId, Encoded, Envelope, Meta, MessageId};
+use crate::outbox::Class;
+use crate::send::{Body, Draft};
+use crate::serving::Answer;
+use crate::timers::Subject;
+use crate::{Instant, Nacp};
+
+/// The first probe of a silent App behind the Gateway, doubled each time.
+const PROBE_FIRST: Duration = Duration::from_millis(500);
+const PROBE_DOUBLINGS_MAX: u32 = 5;
+/// Apps behind the Gateway that are remembered at a time.
+const BEHIND_GATEWAY_MAX: usize = 65_536;
+
+impl Nacp {
+    /// Whether each forwarded message is reported as `nacp:internal:gateway:success`. Default off: it costs an event.
+    pub fn observe_forwarded(&mut self, observed: bool) {
+        self.forwarded_observed = observed;
+    }
+
+    /// A message for another App came over `peer` from `source`.
+    pub(crate) fn forward(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        source: Key,
+        envelope: &Envelope<'_>,
+        bytes: &Bytes,
+    ) {
+        let encoded = Encoded::from(bytes.clone());
+        let registered = |key: &Key| self.links[*key].reach == Reach::Direct && !self.links[*key].leaving;
+        let target = self.links.find(&envelope.to).filter(registered).filter(|_| self.config.is_gateway);
+        let Some(target) = target else {
+            return self.undeliverable(now, source, envelope, encoded);
+        };
+        if self.links[target].peer() == Some(peer) {
+            return self.report("nacp:internal:gateway:error", "dropped", Some(target), Some(encoded));
+        }
+        let notify = matches!(envelope.meta, Meta::Notify { .. });
+        let id = MessageId::from(&*envelope.id);
+        let draft = Draft {
+            body: Body::Forwarded { id, encoded, source },
+            class: Class::Forwarded { notify },
+            tracked: false,
+        };
+        let sent = self.enqueue(now, target, draft, |_, _, _| {});
+        if sent.is_ok() && self.forwarded_observed {
+            self.report("nacp:internal:gateway:success", "forwarded", Some(target), None);
+        }
+    }
+
+    /// Nobody here is called `to`. A request is answered, so that its caller does not wait (GW-6).
+    fn undeliverable(&mut self, now: Instant, source: Key, envelope: &Envelope<'_>, encoded: Encoded) {
+        if !self.config.is_gateway {
+            return self.report("nacp:internal:route:error", "no-route", Some(source), Some(encoded));
+        }
+        if let Meta::Request { kind, .. } = envelope.meta {
+            let parent = MessageId::from(&*envelope.id);
+            self.answer_at_once(now, source, &parent, Some(kind), Answer::not_ok("no-route"));
+        }
+        self.report("nacp:internal:gateway:error", "dropped", Some(source), Some(encoded));
+    }
+
+    /// The record of an App that only our Gateway can know.
+    pub(crate) fn link_behind_gateway(&mut self, now: Instant, app: &AppId) -> Option<Key> {
+        let gateway = self.gateway?;
+        if self.links.len() >= BEHIND_GATEWAY_MAX {
+            return None;
+        }
+        let until = now + self.config.reconnect_grace;
+        let state = match self.links[gateway].peer() {
+            Some(peer) => LinkState::Online { peer },
+            None => LinkState::Offline { until },
+        };
+        let key = self.new_link(app.clone(), state, Reach::Gateway);
+        self.timers.arm(Subject::Grace(key), until);
+        Some(key)
+    }
+
+    /// The grace of a link has ended; or, for one that is online behind the Gateway, it is time to look whether
+    /// anybody still needs it.
+    pub(crate) fn on_grace_end(&mut self, now: Instant, key: Key) {
+        if !self.links[key].is_online() {
+            return self.drop_link(now, key, DropCause::GraceEnded);
+        }
+        let link = &mut self.links[key];
+        let used = std::mem::take(&mut link.used);
+        if !used && link.is_idle() {
+            self.starved.remove(&key);
+            self.links.remove(key);
+        } else {
+            self.timers.arm(Subject::Grace(key), now + self.config.reconnect_grace);
+        }
+    }
+
+    pub(crate) fn schedule_probe(&mut self, now: Instant, key: Key) {
+        self.links[key].probes = 0;
+        self.timers.arm(Subject::Probe(key), now + PROBE_FIRST);
+    }
+
+    /// Sends the first queued message once more; whoever ACKs it is there (LINK-16).
+    pub(crate) fn on_probe_due(&mut self, now: Instant, key: Key) {
+        if self.links[key].is_online() {
+            return;
+        }
+        let link = &mut self.links[key];
+        link.probes += 1;
+        let wait = PROBE_FIRST * 2u32.pow(link.probes.min(PROBE_DOUBLINGS_MAX));
+        self.outbox.requeue(&mut link.queues);
+        link.large.clear();
+        link.probe_due = true;
+        self.timers.arm(Subject::Probe(key), now + wait);
+        self.enforce_backlog_caps();
+        self.mark_ready(key);
+    }
+
+    /// An App behind the Gateway has shown itself.
+    pub(crate) fn online_behind_gateway(&mut self, now: Instant, key: Key) {
+        let Some(peer) = self.gateway.and_then(|gateway| self.links[gateway].peer()) else { return };
+        let link = &mut self.links[key];
+        link.state = LinkState::Online { peer };
+        link.probe_due = false;
+        let app = link.app.clone();
+        self.timers.disarm(Subject::Probe(key));
+        self.timers.arm(Subject::Grace(key), now + self.config.reconnect_grace);
+        self.events.push_back(Event::Online { app, peer, is_gateway: false, resumed: true, restarted: false });
+        self.mark_ready(key);
+    }
+
+    fn keys_behind_gateway(&self) -> Vec<Key> {
+        self.links.keys().into_iter().filter(|&key| self.links[key].reach == Reach::Gateway).collect()
+    }
+
+    pub(crate) fn gateway_offline(&mut self, now: Instant) {
+        for key in self.keys_behind_gateway() {
+            if self.links[key].is_online() {
+                self.go_offline(now, key, OfflineCause::GatewayOffline);
+            }
+        }
+    }
+
+    /// The Gateway is there, maybe over another connection: what was under way goes again, who was silent is probed.
+    pub(crate) fn gateway_online(&mut self, now: Instant) {
+        let Some(peer) = self.gateway.and_then(|gateway| self.links[gateway].peer()) else { return };
+        for key in self.keys_behind_gateway() {
+            match self.links[key].state {
+                LinkState::Online { peer: old } if old != peer => {
+                    self.withdraw_from_connection(key);
+                    self.links[key].state = LinkState::Online { peer };
+                    self.mark_ready(key);
+                }
+                LinkState::Online { .. } => {}
+                LinkState::Offline { .. } => self.timers.arm(Subject::Probe(key), now),
+            }
+        }
+        self.enforce_backlog_caps();
+    }
+
+    pub(crate) fn drop_links_behind_gateway(&mut self, now: Instant, cause: DropCause) {
+        for key in self.keys_behind_gateway() {
+            self.drop_link(now, key, cause);
+        }
+    }
+
+    /// Ends all links of a connection that we close for the remote's fault.
+    pub(crate) fn links_down_with(&mut self, now: Instant, peer: PeerId, reason: crate::CloseReason) {
+        let bound = self.peers.get(peer).map(|state| state.bound.clone()).unwrap_or_default();
+        let app = bound.first().map(|&key| self.links[key].app.clone());
+        self.events.push_back(Event::Report(Report {
+            name: "nact:peer:error",
+            reason: "not-reading",
+            peer: Some(peer),
+            app,
+            message: None,
+        }));
+        for key in bound {
+            self.go_offline(now, key, OfflineCause::PeerDown);
+        }
+        self.close_peer(peer, reason);
+    }
+}

@@ -1,0 +1,273 @@
+//! Requests of remote Apps: handed on, answered, their streams fed. What this module keeps true: every request that was
+//! handed on is answered at most once and its chunks go before its answer (SUB-3); losing the link changes nothing
+//! here (WAIT-7); a lossless stream never runs further ahead of its reader than the window (MSG-11).
+
+use bytes::Bytes;
+
+use crate::arena::Key;
+use crate::event::{CallId, Event, SendId, ServingId};
+use crate::message::{Envelope, Meta, MessageId, Payload, RequestKind};
+use crate::outbox::Class;
+use crate::peers::Urgent;
+use crate::send::Draft;
+use crate::{Instant, Nacp, SendError};
+
+/// A request that waits for our answer.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    pub(crate) link: Key,
+    pub(crate) id: MessageId,
+    pub(crate) kind: RequestKind,
+    pub(crate) lossless: bool,
+    /// `nacp:event:{id}:process`; empty for an ability.
+    process_name: String,
+    /// Chunks sent, and how many of them the reader has taken.
+    sent: u64,
+    taken: u64,
+    /// The writer was told to wait.
+    waiting: bool,
+    /// Lossless chunks that fell to the caps.
+    pub(crate) chunks_lost: u64,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// Whether the handler succeeded.
+    pub is_ok: bool,
+    /// Why it did not.
+    pub why_not_ok: Option<String>,
+    /// What it gives back.
+    pub payload: Payload,
+}
+
+impl Answer {
+    /// Success.
+    pub fn ok(payload: Payload) -> Self {
+        Self { is_ok: true, why_not_ok: None, payload }
+    }
+
+    /// Failure, and why.
+    pub fn not_ok(why: impl Into<String>) -> Self {
+        Self { is_ok: false, why_not_ok: Some(why.into()), payload: Payload::default() }
+    }
+}
+
+/// The abilities that every App has.
+pub(crate) const HEARTBEAT: &str = "NApp.heartbeat";
+pub(crate) const INTRODUCE: &str = "NApp.introduce";
+
+/// Heartbeat answers that may wait in the urgent lane; more than that are ordinary Responses under the caps.
+const URGENT_ANSWERS_MAX: usize = 64;
+
+impl Nacp {
+    pub(crate) fn on_request(
+        &mut self,
+        now: Instant,
+        link: Key,
+        envelope: &Envelope<'_>,
+        kind: RequestKind,
+        target: Option<&str>,
+        bytes: &Bytes,
+    ) {
+        let id = MessageId::from(&*envelope.id);
+        match (kind, target) {
+            (RequestKind::Ability, Some(HEARTBEAT)) => return self.answer_heartbeat(now, link, &id),
+            (RequestKind::Ability, Some(INTRODUCE)) => {
+                let declaration = Payload::encode(&self.config.declaration).expect("text encodes");
+                return self.answer_at_once(now, link, &id, Some(kind), Answer::ok(declaration));
+            }
+            _ => {}
+        }
+        let (serving, _) = self.identity.next();
+        let lossless = kind == RequestKind::Event && self.links[link].features.reliable_notify;
+        let process_name = match kind {
+            RequestKind::Event => format!("nacp:event:{id}:process"),
+            RequestKind::Ability => String::new(),
+        };
+        if kind == RequestKind::Event && self.serving_events.insert((link, id.clone()), serving).is_some() {
+            // An id outside the dedup window that is being served still: the same request once more.
+            return;
+        }
+        let record = Serving {
+            link,
+            id: id.clone(),
+            kind,
+            lossless,
+            process_name,
+            sent: 0,
+            taken: 0,
+            waiting: false,
+            chunks_lost: 0,
+        };
+        self.serving.insert(serving, record);
+        self.links[link].serving.insert(serving);
+        self.events.push_back(Event::Request {
+            serving: ServingId(serving),
+            from: self.links[link].app.clone(),
+            id,
+            kind,
+            target: target.map(str::to_owned),
+            payload: envelope.payload_of(bytes),
+            lossless,
+        });
+    }
+
+    fn answer_heartbeat(&mut self, now: Instant, link: Key, id: &MessageId) {
+        let alive = Payload::encode(&true).expect("a flag encodes");
+        if self.links[link].queues.control.len() >= URGENT_ANSWERS_MAX {
+            return self.answer_at_once(now, link, id, Some(RequestKind::Ability), Answer::ok(alive));
+        }
+        let meta = Meta::Response {
+            parent_id: id.as_str().into(),
+            is_ok: true,
+            why_not_ok: None,
+            kind: Some(RequestKind::Ability),
+        };
+        self.push_control(now, link, meta, Some(&alive));
+    }
+
+    /// Answers without a handler. A full queue (CAP-6) makes it a control message, which no cap counts.
+    pub(crate) fn answer_at_once(
+        &mut self,
+        now: Instant,
+        link: Key,
+        parent: &MessageId,
+        kind: Option<RequestKind>,
+        answer: Answer,
+    ) {
+        let meta = Meta::Response {
+            parent_id: parent.as_str().into(),
+            is_ok: answer.is_ok,
+            why_not_ok: answer.why_not_ok.as_deref().map(Into::into),
+            kind,
+        };
+        let class = Class::Response { parent: parent.clone(), kind };
+        let draft = Draft::own(meta.clone(), Some(&answer.payload), class);
+        if self.enqueue(now, link, draft, |_, _, _| {}).is_err() {
+            self.push_control(now, link, meta, Some(&answer.payload));
+        }
+    }
+
+    /// Answers a request; with `tracked`, what becomes of the answer comes as [`Event::Settled`].
+    ///
+    /// # Errors
+    /// [`SendError::Gone`] when the requester was dropped; [`SendError::Full`] (CAP-6) and [`SendError::TooLarge`]
+    /// leave the request open for another try.
+    pub fn respond(
+        &mut self,
+        now: Instant,
+        serving: ServingId,
+        answer: &Answer,
+        tracked: bool,
+    ) -> Result<SendId, SendError> {
+        let request = self.serving.get(&serving.0).ok_or(SendError::Gone)?;
+        let (link, kind, parent) = (request.link, request.kind, request.id.clone());
+        let complete = request.chunks_lost == 0;
+        let why = if complete { answer.why_not_ok.as_deref() } else { Some("stream-evicted") };
+        let meta = Meta::Response {
+            parent_id: parent.as_str().into(),
+            is_ok: answer.is_ok && complete,
+            why_not_ok: why.map(Into::into),
+            kind: Some(kind),
+        };
+        let class = Class::Response { parent: parent.clone(), kind: Some(kind) };
+        let draft = Draft::own(meta, Some(&answer.payload), class).tracked(tracked);
+        let seq = self.enqueue(now, link, draft, |_, _, _| {})?;
+        self.serving.remove(&serving.0);
+        self.links[link].serving.remove(&serving.0);
+        if kind == RequestKind::Event {
+            self.serving_events.remove(&(link, parent));
+        }
+        Ok(SendId(seq))
+    }
+
+    /// Sends a chunk of an event request's stream to its requester. It goes out before the answer.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] on a lossless stream: wait for [`Event::StreamWritable`] or [`Event::Room`], then try
+    /// again. [`SendError::NotifyRefused`] on a plain one: the chunk is lost (CAP-2). [`SendError::Gone`] when the
+    /// requester was dropped, the request is answered, or it was no event.
+    pub fn emit(
+        &mut self,
+        now: Instant,
+        serving: ServingId,
+        payload: &Payload,
+        tracked: bool,
+    ) -> Result<SendId, SendError> {
+        let request = self.serving.get_mut(&serving.0).ok_or(SendError::Gone)?;
+        if request.kind != RequestKind::Event {
+            return Err(SendError::Gone);
+        }
+        let (link, lossless) = (request.link, request.lossless);
+        let limited = lossless && self.links[link].features.stream_credit;
+        if limited && request.sent - request.taken >= self.config.stream_window {
+            request.waiting = true;
+            return Err(SendError::Full);
+        }
+        let name = request.process_name.clone();
+        let meta = Meta::Notify {
+            parent_id: request.id.as_str().to_owned().into(),
+            target_sub_name: name.as_str().into(),
+            hit_sub_name: name.as_str().into(),
+            reliable: lossless,
+        };
+        let class = if lossless { Class::Chunk { serving: serving.0 } } else { Class::Notify };
+        let draft = Draft::own(meta, Some(payload), class).tracked(tracked);
+        let seq = self.enqueue(now, link, draft, |_, _, _| {})?;
+        if let Some(request) = self.serving.get_mut(&serving.0) {
+            request.sent += 1;
+        }
+        Ok(SendId(seq))
+    }
+
+    /// The bus name of an event request's stream, `nacp:event:{id}:process`; `None` when it is over or no event.
+    pub fn process_name(&self, serving: ServingId) -> Option<&str> {
+        self.serving.get(&serving.0).map(|request| request.process_name.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// The reader of the event call `call` has taken `count` chunks in all. On a lossless stream the writer learns it
+    /// in steps of a quarter of the window.
+    pub fn taken(&mut self, call: CallId, count: u64) {
+        let Some(waiter) = self.waiters.get_mut(&call.0) else { return };
+        waiter.taken = waiter.taken.max(count);
+        let step = (self.config.stream_window / 4).max(1);
+        if waiter.taken - waiter.taken_told >= step {
+            waiter.taken_told = waiter.taken;
+            let (link, parent, taken) = (waiter.link, waiter.id.clone(), waiter.taken);
+            self.tell_taken(link, parent, taken);
+        }
+    }
+
+    fn tell_taken(&mut self, link: Key, parent: MessageId, taken: u64) {
+        let record = &self.links[link];
+        if let Some(peer) = record.peer().filter(|_| record.features.stream_credit) {
+            let to = record.app.clone();
+            self.peers.push_urgent(peer, Urgent::Ack { to, parent, taken: Some(taken) });
+        }
+    }
+
+    /// What was told may have been lost with the connection; saying it again is harmless.
+    pub(crate) fn tell_taken_again(&mut self, link: Key) {
+        let taken: Vec<_> = self.links[link]
+            .waiters
+            .iter()
+            .map(|seq| &self.waiters[seq])
+            .filter(|waiter| waiter.taken > 0)
+            .map(|waiter| (waiter.id.clone(), waiter.taken))
+            .collect();
+        for (parent, taken) in taken {
+            self.tell_taken(link, parent, taken);
+        }
+    }
+
+    pub(crate) fn on_taken(&mut self, link: Key, parent: &str, taken: u64) {
+        let Some(serving) = self.serving_events.get(&(link, MessageId::from(parent))) else { return };
+        let Some(request) = self.serving.get_mut(serving) else { return };
+        request.taken = request.taken.max(taken.min(request.sent));
+        if request.waiting && request.sent - request.taken < self.config.stream_window {
+            request.waiting = false;
+            self.events.push_back(Event::StreamWritable { serving: ServingId(*serving) });
+        }
+    }
+}

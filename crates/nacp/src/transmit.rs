@@ -1,0 +1,271 @@
+//! What leaves, and when. The transport pulls: a message is handed out only for a connection that can take it, so
+//! unsent work stays in the Backlog, where a cut cannot lose it (MSG-10).
+//!
+//! What this module keeps true: the urgent lane goes first (HB-7); a link's Backlog leaves in send order, except that
+//! while a large message of one pair of Apps is being written, messages of other pairs may pass it (MSG-7); several
+//! links over one connection take turns.
+
+use crate::arena::Key;
+use crate::config::Overflow;
+use crate::event::{CloseReason, DropCause, Event, PeerId};
+use crate::link::{Debt, Link};
+use crate::message::{Encoded, Head, Meta, encode};
+use crate::outbox::{Class, Outgoing, Place};
+use crate::peers::{Phase, Urgent};
+use crate::{Instant, Nacp};
+
+/// A message for the transport. Its bytes are `message`; when the transport has taken the last of them, the driver
+/// says so with [`Nacp::handle_accepted`].
+#[derive(Clone, Debug)]
+pub struct Transmit {
+    /// The name under which it is accepted; 0 = nobody needs to know.
+    pub token: u64,
+    /// The bytes.
+    pub message: Encoded,
+}
+
+/// How many messages behind a blocked one are looked at for one of another pair.
+const LOOKAHEAD: usize = 64;
+/// Large messages of different pairs that one link has in the transport's hands.
+const LARGE_MAX: usize = 4;
+/// Replacements of evicted Responses that are out at a time.
+const DEBTS_OUT_MAX: usize = 16;
+
+impl Nacp {
+    /// The next message for `peer`, which must be able to take it. `None` = nothing until [`poll_wake`](Self::poll_wake)
+    /// names it again. The only poll that moves state.
+    pub fn poll_transmit(&mut self, now: Instant, peer: PeerId) -> Option<Transmit> {
+        loop {
+            let state = self.peers.get_mut(peer)?;
+            if let Some(urgent) = state.urgent.pop_front() {
+                if let Some(transmit) = self.transmit_urgent(now, peer, urgent) {
+                    return Some(transmit);
+                }
+                continue;
+            }
+            let Some(link) = state.ready.pop_front() else {
+                state.woken = false;
+                return None;
+            };
+            if let Some(transmit) = self.transmit_from(now, peer, link) {
+                return Some(transmit);
+            }
+        }
+    }
+
+    fn transmit_urgent(&mut self, now: Instant, peer: PeerId, urgent: Urgent) -> Option<Transmit> {
+        match urgent {
+            Urgent::Raw { token, encoded } => Some(Transmit { token, message: encoded }),
+            Urgent::Ack { to, parent, taken } => {
+                if let Some(peer) = self.peers.get_mut(peer) {
+                    peer.acks -= 1;
+                }
+                let (_, id) = self.identity.next();
+                let head = Head {
+                    id: id.as_str(),
+                    from: self.config.app.as_str(),
+                    to: to.as_str(),
+                    t_ms: self.wall_ms(now),
+                    meta: Meta::Ack { parent_id: parent.as_str().into(), taken },
+                };
+                Some(Transmit { token: 0, message: encode(&head, None) })
+            }
+            Urgent::Control { link, seq } => {
+                // Its link may have gone offline since.
+                self.outbox.get(seq).filter(|outgoing| outgoing.link == link)?;
+                let outgoing = self.outbox.submit(&mut self.links[link].queues, seq);
+                Some(Transmit { token: seq, message: outgoing.encoded.clone() })
+            }
+        }
+    }
+
+    fn transmit_from(&mut self, now: Instant, peer: PeerId, key: Key) -> Option<Transmit> {
+        if !self.links.contains(key) || !self.links[key].ready || self.links[key].leaving || !self.may_use(key, peer) {
+            return None;
+        }
+        self.links[key].ready = false;
+        self.pay_debts(now, key);
+        if self.pending_is_full() {
+            self.starved.insert(key);
+            return None;
+        }
+        let seq = self.next_of(key)?;
+        let link = &mut self.links[key];
+        link.probe_due = false;
+        let outgoing = self.outbox.submit(&mut link.queues, seq);
+        let transmit = Transmit { token: seq, message: outgoing.encoded.clone() };
+        if outgoing.bytes > self.config.large_message_bytes as u64 {
+            link.large.push((seq, outgoing.source));
+        }
+        self.tell_room();
+        self.mark_ready(key);
+        Some(transmit)
+    }
+
+    /// Whether `peer` is how this link is reached now.
+    fn may_use(&self, key: Key, peer: PeerId) -> bool {
+        self.peer_of(key) == Some(peer)
+    }
+
+    /// The connection for what is sent to this link: its own, or for a probe of an offline App the Gateway's.
+    pub(crate) fn peer_of(&self, key: Key) -> Option<PeerId> {
+        let link = &self.links[key];
+        link.peer().or_else(|| {
+            let gateway = self.gateway.filter(|_| link.probe_due)?;
+            self.links[gateway].peer()
+        })
+    }
+
+    /// The first message of the Backlog that may leave now.
+    fn next_of(&self, key: Key) -> Option<u64> {
+        let link = &self.links[key];
+        let in_flight = link.queues.submitted.len() + link.queues.pending.len();
+        if (link.cautious || link.probe_due) && in_flight > 0 {
+            return None;
+        }
+        let first = self.outbox.first(&link.queues.backlog)?;
+        if link.large.is_empty() {
+            return Some(first.seq);
+        }
+        let free = |outgoing: &Outgoing| may_pass(link, outgoing, self.config.large_message_bytes);
+        if link.forwarded == 0 {
+            // All of one pair: nothing can pass.
+            return Some(first).filter(|first| free(first)).map(|first| first.seq);
+        }
+        self.outbox.find(&link.queues.backlog, LOOKAHEAD, free)
+    }
+
+    /// CAP-6: what is submitted will need its place in AckPending.
+    fn pending_is_full(&self) -> bool {
+        let (pending, submitted) = (self.outbox.pending(), self.outbox.submitted());
+        self.config.overflow == Overflow::Wait
+            && (pending.messages + submitted.messages >= self.config.queue_count_max
+                || pending.bytes + submitted.bytes >= self.config.queue_bytes_max)
+    }
+
+    /// After something left AckPending: the links that waited for that (CAP-6).
+    pub(crate) fn wake_starved(&mut self) {
+        if !self.starved.is_empty() && !self.pending_is_full() {
+            for key in std::mem::take(&mut self.starved) {
+                if self.links.contains(key) {
+                    self.mark_ready(key);
+                }
+            }
+        }
+    }
+
+    /// Puts the link into its connection's turn if it has something that may leave.
+    pub(crate) fn mark_ready(&mut self, key: Key) {
+        let link = &self.links[key];
+        let idle = link.queues.backlog.is_empty() && (link.owed.is_empty() || link.unsure.len() >= DEBTS_OUT_MAX);
+        if link.ready || idle {
+            return;
+        }
+        let Some(peer) = self.peer_of(key) else { return };
+        if let Some(state) = self.peers.get_mut(peer) {
+            state.ready.push_back(key);
+            self.links[key].ready = true;
+            self.peers.wake(peer);
+        }
+    }
+
+    /// Sends, in place of Responses that were evicted, small ones that say so (WAIT-5).
+    fn pay_debts(&mut self, now: Instant, key: Key) {
+        while self.links[key].unsure.len() < DEBTS_OUT_MAX && self.links[key].is_online() {
+            let Some((_, debt)) = self.links[key].owed.pop_first() else { return };
+            let meta = Meta::Response {
+                parent_id: debt.parent.as_str().into(),
+                is_ok: false,
+                why_not_ok: Some("response-evicted".into()),
+                kind: debt.kind,
+            };
+            let seq = self.push_control(now, key, meta, None);
+            let debt = Debt { parent: debt.parent.clone(), kind: debt.kind };
+            self.links[key].unsure.insert(seq, debt);
+        }
+    }
+
+    /// Queues a control message: urgent, tracked, and gone with the connection.
+    pub(crate) fn push_control(
+        &mut self,
+        now: Instant,
+        key: Key,
+        meta: Meta<'_>,
+        payload: Option<&crate::Payload>,
+    ) -> u64 {
+        let (seq, id) = self.identity.next();
+        let encoded = encode(&self.head(now, key, &id, meta), payload);
+        let outgoing = Outgoing::new(seq, id, key, Class::Control, encoded);
+        self.outbox.insert(&mut self.links[key].queues, outgoing);
+        if let Some(peer) = self.peer_of(key) {
+            self.peers.push_urgent(peer, Urgent::Control { link: key, seq });
+        }
+        seq
+    }
+
+    /// The transport has taken the last byte of the message `token` over `peer`; from here its ACK clock runs (MSG-2).
+    pub fn handle_accepted(&mut self, now: Instant, peer: PeerId, token: u64) {
+        let Some(state) = self.peers.get_mut(peer) else { return };
+        if state.close_on.is_some_and(|last| last == token) {
+            return self.end_goodbye(now, peer);
+        }
+        let Some(outgoing) = self.outbox.get(token).filter(|outgoing| outgoing.place == Place::Submitted) else {
+            return;
+        };
+        let key = outgoing.link;
+        if self.links[key].peer().is_some_and(|bound| bound != peer) {
+            return;
+        }
+        let large = outgoing.bytes > self.config.large_message_bytes as u64;
+        let forwarded = outgoing.source.is_some();
+        let link = &mut self.links[key];
+        if let Some(complete) = self.outbox.accept(&mut link.queues, token, now) {
+            link.forwarded -= usize::from(forwarded);
+            self.settle_send(&complete, true);
+            self.tell_room();
+        }
+        if large {
+            self.links[key].large.retain(|&(seq, _)| seq != token);
+            self.mark_ready(key);
+        }
+        self.enforce_pending_caps();
+    }
+
+    /// Our last word is out: the reply to an unregister (LINK-10), or the ack of a refusal.
+    pub(crate) fn end_goodbye(&mut self, now: Instant, peer: PeerId) {
+        let Some(state) = self.peers.get(peer) else { return };
+        let reason = match &state.phase {
+            Phase::Closing { reason, .. } => reason.clone(),
+            Phase::Unregistered => CloseReason::NeverRegistered,
+            _ => CloseReason::ResponseTimeout,
+        };
+        for key in state.bound.clone() {
+            if self.links[key].leaving {
+                self.drop_link(now, key, DropCause::Unregistered);
+            } else {
+                self.go_offline(now, key, crate::OfflineCause::PeerDown);
+            }
+        }
+        self.close_peer(peer, reason);
+    }
+
+    /// Forgets the connection and has the driver close it. Its links must have left it already.
+    pub(crate) fn close_peer(&mut self, peer: PeerId, reason: CloseReason) {
+        if let Some(state) = self.peers.remove(peer) {
+            debug_assert!(state.bound.is_empty(), "links leave their connection before it is closed");
+            self.timers.disarm(crate::timers::Subject::Peer(peer));
+            if let Phase::Challenging(claim) = state.phase
+                && let Some(link) = self.links.find(claim.app.as_str())
+            {
+                self.links[link].challenge = None;
+            }
+            self.events.push_back(Event::ClosePeer { peer, reason });
+        }
+    }
+}
+
+/// Whether `outgoing` may leave while the link's large messages are being written.
+fn may_pass(link: &Link, outgoing: &Outgoing, large_bytes: usize) -> bool {
+    let pair_is_free = link.large.iter().all(|&(_, source)| source != outgoing.source);
+    pair_is_free && (link.large.len() < LARGE_MAX || outgoing.bytes <= large_bytes as u64)
+}
