@@ -146,6 +146,18 @@ impl<'a> Reader<'a> {
         self.bytes.get(self.at).copied()
     }
 
+    /// Passes a break, if one comes next.
+    pub(crate) fn take_break(&mut self) -> bool {
+        let is_break = self.peek() == Some(0xff);
+        self.at += usize::from(is_break);
+        is_break
+    }
+
+    /// The bytes from `start` to here.
+    pub(crate) fn since(&self, start: usize) -> &'a [u8] {
+        &self.bytes[start..self.at]
+    }
+
     fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
@@ -202,7 +214,6 @@ impl<'a> Reader<'a> {
             2 | 3 if argument <= (self.bytes.len() - next) as u64 => {
                 self.at = next + argument as usize
             }
-            4 | 5 if argument == 0 => self.at = next,
             7 if initial != 0xf8 => self.at = next,
             _ => return false,
         }
@@ -285,14 +296,14 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     pub(crate) fn skip(&mut self) -> Result<(), Malformed> {
         if self.skip_plain() {
-            Ok(())
-        } else {
-            self.skip_nested()
+            return Ok(());
         }
+        self.skip_nested(DEPTH_MAX)
     }
 
+    /// As [`skip`](Self::skip), but with another limit of depth, at most [`DEPTH_MAX`].
     #[inline(never)]
-    fn skip_nested(&mut self) -> Result<(), Malformed> {
+    pub(crate) fn skip_nested(&mut self, depth_max: usize) -> Result<(), Malformed> {
         // How many items each level still awaits. Counts are bounded by the input, so the markers are free.
         const OPEN_ARRAY: usize = usize::MAX;
         const OPEN_MAP_KEY: usize = usize::MAX - 1;
@@ -338,7 +349,7 @@ impl<'a> Reader<'a> {
                 Item::Break => return Err(Malformed::StrayBreak { offset: start }),
                 _ => continue,
             };
-            if depth == DEPTH_MAX {
+            if depth == depth_max {
                 return Err(Malformed::TooDeep { offset: start });
             }
             depth += 1;
@@ -467,6 +478,34 @@ pub(crate) fn put_text(sink: &mut impl Sink, text: &str) {
     put_head(sink, 3, text.len() as u64);
     sink.put(text.as_bytes());
 }
+
+/// Writes an integer in the form that JavaScript reads as a number wherever it can: beyond 32 bits as float64, beyond
+/// 2^53 − 1 as a 64-bit integer, which it reads as a BigInt.
+#[inline]
+pub(crate) fn put_unsigned(sink: &mut impl Sink, n: u64) {
+    #[allow(clippy::cast_precision_loss)] // exact in this range
+    match n {
+        0x1_0000_0000..=SAFE_MAX => put_float(sink, n as f64),
+        _ => put_head(sink, 0, n),
+    }
+}
+
+/// As [`put_unsigned`].
+#[inline]
+pub(crate) fn put_signed(sink: &mut impl Sink, n: i64) {
+    if n >= 0 {
+        return put_unsigned(sink, n.unsigned_abs());
+    }
+    let argument = n.unsigned_abs() - 1;
+    #[allow(clippy::cast_precision_loss)] // exact in this range
+    match argument {
+        0x1_0000_0000..SAFE_MAX => put_float(sink, n as f64),
+        _ => put_head(sink, 1, argument),
+    }
+}
+
+/// The largest integer that a float64, and so a JavaScript number, tells from its neighbours: 2^53 − 1.
+pub(crate) const SAFE_MAX: u64 = 0x1f_ffff_ffff_ffff;
 
 /// Writes a float64.
 #[inline]

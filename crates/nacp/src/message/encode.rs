@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::cbor::{Sink, put_float, put_head, put_text};
+use super::cbor::{Sink, put_float, put_head, put_text, put_unsigned};
 use super::{Head, Meta, Payload, SignalKind};
 
 /// From this size on a payload stays a segment of its own: below it, one contiguous write is cheaper than two.
@@ -198,17 +198,8 @@ fn put_meta(sink: &mut impl Sink, meta: &Meta<'_>) {
             put_text(sink, parent_id);
             if let Some(taken) = taken {
                 sink.put(b"\x65taken");
-                put_count(sink, *taken);
+                put_unsigned(sink, *taken);
             }
         }
-    }
-}
-
-/// Writes a count the way JavaScript reads it as a number: beyond 32 bits as float64.
-fn put_count(sink: &mut impl Sink, count: u64) {
-    #[allow(clippy::cast_precision_loss)] // exact in this range
-    match count {
-        0x1_0000_0000..0x20_0000_0000_0000 => put_float(sink, count as f64),
-        _ => put_head(sink, 0, count),
     }
 }
