@@ -120,7 +120,10 @@ impl From<&str> for MessageId {
             let mut bytes = [0; INLINE_MAX];
             bytes[..id.len()].copy_from_slice(id.as_bytes());
             #[allow(clippy::cast_possible_truncation)] // at most 38
-            Self(Repr::Inline { length: id.len() as u8, bytes })
+            Self(Repr::Inline {
+                length: id.len() as u8,
+                bytes,
+            })
         } else {
             Self(Repr::Shared(id.into()))
         }

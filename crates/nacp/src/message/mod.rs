@@ -3,6 +3,7 @@
 //! What this module keeps true: a [`Head`] always encodes to a legal envelope, and a decoded [`Envelope`] has passed
 //! every limit of `docs/wire.md`. Payloads stay opaque bytes here; only [`Payload`] looks inside, when the user asks.
 
+mod cbor;
 mod decode;
 mod encode;
 mod ids;
@@ -11,7 +12,8 @@ pub mod payload;
 use std::borrow::Cow;
 use std::ops::Range;
 
-pub use decode::{DecodeError, decode};
+pub use cbor::Malformed;
+pub use decode::{DecodeError, ID_LENGTH_MAX, decode};
 pub use encode::{Encoded, encode};
 pub use ids::{AppId, InvalidAppId, MessageId};
 pub use payload::{Payload, PayloadError, Value};

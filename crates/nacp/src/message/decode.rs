@@ -1,0 +1,565 @@
+//! Bytes → message: the code that meets hostile bytes first.
+//!
+//! What this module keeps true: one pass over the envelope without recursion, and without allocation unless a text
+//! came in chunks; the payload is checked to be well-formed and not too deep, but not looked at. Any well-formed CBOR
+//! that says the right things is accepted, whatever the length of its heads; what is refused has a [`DecodeError`].
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::cbor::{Item, Malformed, Reader};
+use super::{AppId, Envelope, MessageType, Meta, Payload, RequestKind, SignalKind, Version};
+
+/// The longest message id that is accepted, in bytes.
+pub const ID_LENGTH_MAX: usize = 1024;
+
+/// A way for a peer's message not to be one. Keys are named by their path, such as `meta.parentId`.
+///
+/// ```
+/// use nacp::message::{DecodeError, decode};
+/// assert_eq!(decode(&[0xa0]).unwrap_err(), DecodeError::MissingKey { key: "v" });
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Not CBOR, or beyond the limits.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The message is not a map.
+    #[error("a message is a map, the item at byte {offset} is none")]
+    NotAMap {
+        /// Where the item stands.
+        offset: usize,
+    },
+    /// A key of the envelope, of `v` or of `meta` that came before.
+    #[error("key {key} again, its value is at byte {offset}")]
+    DuplicateKey {
+        /// The key.
+        key: &'static str,
+        /// Where its second value stands.
+        offset: usize,
+    },
+    /// A key that a message of this type must have.
+    #[error("key {key} is missing")]
+    MissingKey {
+        /// The key.
+        key: &'static str,
+    },
+    /// A value of another type than the key's.
+    #[error("{key} at byte {offset} is not {expected}")]
+    WrongType {
+        /// The key.
+        key: &'static str,
+        /// What it should be.
+        expected: &'static str,
+        /// Where the value stands.
+        offset: usize,
+    },
+    /// A text of the envelope that is not UTF-8.
+    #[error("{key} at byte {offset} is not UTF-8")]
+    InvalidUtf8 {
+        /// The key.
+        key: &'static str,
+        /// Where the text stands.
+        offset: usize,
+    },
+    /// `type` is none of the nine.
+    #[error("type at byte {offset} is none of the nine")]
+    UnknownType {
+        /// Where the value stands.
+        offset: usize,
+    },
+    /// `meta.kind` is none that this type has.
+    #[error("meta.kind at byte {offset} is none that a {message_type} has", message_type = message_type.as_str())]
+    UnknownKind {
+        /// The message's type.
+        message_type: MessageType,
+        /// Where the value stands.
+        offset: usize,
+    },
+    /// A message id that is empty or longer than [`ID_LENGTH_MAX`].
+    #[error("{key} at byte {offset} has {length} bytes, an id has 1 to {ID_LENGTH_MAX}")]
+    IdLength {
+        /// The key.
+        key: &'static str,
+        /// The refused length, in bytes.
+        length: usize,
+        /// Where the id stands.
+        offset: usize,
+    },
+    /// An App ID that is empty or longer than [`AppId::LENGTH_MAX`].
+    #[error("{key} at byte {offset} has {length} bytes, an App ID has 1 to {max}", max = AppId::LENGTH_MAX)]
+    AppIdLength {
+        /// The key.
+        key: &'static str,
+        /// The refused length, in bytes.
+        length: usize,
+        /// Where the App ID stands.
+        offset: usize,
+    },
+}
+
+/// Decodes the envelope of a message, and checks its payload to be well-formed.
+///
+/// ```
+/// use nacp::message::{Head, Meta, Payload, decode, encode};
+/// let head = Head { id: "1", from: "hello", to: "world", t_ms: 0, meta: Meta::Unregister };
+/// let bytes = encode(&head, None).to_bytes();
+/// let envelope = decode(&bytes).unwrap();
+/// assert_eq!((&*envelope.id, &*envelope.from), ("1", "hello"));
+/// assert_eq!(envelope.payload_of(&bytes), Payload::default());
+/// ```
+///
+/// # Errors
+/// A [`DecodeError`] for everything that is not a message; memory stays within a small multiple of the input.
+pub fn decode(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let mut values = [None; ENVELOPE_KEYS.len()];
+    let mut version = [None; VERSION_KEYS.len()];
+    let mut meta = [None; META_KEYS.len()];
+    let mut payload_end = 0;
+    let header = reader.untagged()?;
+    let is_map = entries(&mut reader, header, |reader, key| {
+        let Some(index) = envelope_key(key) else {
+            return Ok(reader.skip()?);
+        };
+        place(&mut values, index, reader, ENVELOPE_KEYS)?;
+        match index {
+            V => collect(reader, "v", &mut version, VERSION_KEYS, version_key),
+            META => collect(reader, "meta", &mut meta, META_KEYS, meta_key),
+            PAYLOAD => {
+                reader.skip()?;
+                payload_end = reader.offset();
+                Ok(())
+            }
+            _ => Ok(reader.skip()?),
+        }
+    })?;
+    if !is_map {
+        return Err(DecodeError::NotAMap { offset: 0 });
+    }
+    reader.finish()?;
+
+    let envelope = Found {
+        reader,
+        values: &values,
+        keys: &ENVELOPE_KEYS,
+    };
+    let found_version = Found {
+        reader,
+        values: &version,
+        keys: &VERSION_KEYS,
+    };
+    envelope.required(V)?;
+    let message_type = envelope.message_type()?;
+    let version = Version {
+        major: found_version.integer(0)?,
+        minor: found_version.integer(1)?,
+    };
+    let id = envelope.id(ID)?;
+    let from = envelope.app_id(FROM)?;
+    let to = envelope.app_id(TO)?;
+    envelope.required(META)?;
+    let meta = Found {
+        reader,
+        values: &meta,
+        keys: &META_KEYS,
+    }
+    .meta(message_type)?;
+    let payload = envelope.optional(PAYLOAD).map(|start| start..payload_end);
+    Ok(Envelope {
+        version,
+        id,
+        from,
+        to,
+        t_ms: envelope.t_ms()?,
+        meta,
+        payload,
+    })
+}
+
+impl Envelope<'_> {
+    /// The payload, sliced without a copy from `bytes`, which must be those that this envelope was decoded from.
+    ///
+    /// # Panics
+    /// When `bytes` are shorter than those.
+    pub fn payload_of(&self, bytes: &Bytes) -> Payload {
+        match &self.payload {
+            Some(range) => Payload::from_checked(bytes.slice(range.clone())),
+            None => Payload::default(),
+        }
+    }
+}
+
+const V: usize = 0;
+const TYPE: usize = 1;
+const ID: usize = 2;
+const FROM: usize = 3;
+const TO: usize = 4;
+const T: usize = 5;
+const META: usize = 6;
+const PAYLOAD: usize = 7;
+const ENVELOPE_KEYS: [&str; 8] = ["v", "type", "id", "from", "to", "t", "meta", "payload"];
+
+#[inline]
+fn envelope_key(key: &[u8]) -> Option<usize> {
+    Some(match key {
+        b"v" => V,
+        b"type" => TYPE,
+        b"id" => ID,
+        b"from" => FROM,
+        b"to" => TO,
+        b"t" => T,
+        b"meta" => META,
+        b"payload" => PAYLOAD,
+        _ => return None,
+    })
+}
+
+const VERSION_KEYS: [&str; 2] = ["v.major", "v.minor"];
+
+#[inline]
+fn version_key(key: &[u8]) -> Option<usize> {
+    match key {
+        b"major" => Some(0),
+        b"minor" => Some(1),
+        _ => None,
+    }
+}
+
+const PARENT_ID: usize = 0;
+const KIND: usize = 1;
+const TARGET: usize = 2;
+const IS_OK: usize = 3;
+const WHY_NOT_OK: usize = 4;
+const TARGET_SUB_NAME: usize = 5;
+const HIT_SUB_NAME: usize = 6;
+const RELIABLE: usize = 7;
+const TAKEN: usize = 8;
+const META_KEYS: [&str; 9] = [
+    "meta.parentId",
+    "meta.kind",
+    "meta.target",
+    "meta.isOk",
+    "meta.whyNotOk",
+    "meta.targetSubName",
+    "meta.hitSubName",
+    "meta.reliable",
+    "meta.taken",
+];
+
+#[inline]
+fn meta_key(key: &[u8]) -> Option<usize> {
+    Some(match key {
+        b"parentId" => PARENT_ID,
+        b"kind" => KIND,
+        b"target" => TARGET,
+        b"isOk" => IS_OK,
+        b"whyNotOk" => WHY_NOT_OK,
+        b"targetSubName" => TARGET_SUB_NAME,
+        b"hitSubName" => HIT_SUB_NAME,
+        b"reliable" => RELIABLE,
+        b"taken" => TAKEN,
+        _ => return None,
+    })
+}
+
+/// Walks the map that `header` begins; `entry` is called with each text key and must pass its value. Pairs with other
+/// keys are passed. `false`: not a map.
+#[inline]
+fn entries<'a>(
+    reader: &mut Reader<'a>,
+    header: Item<'a>,
+    mut entry: impl FnMut(&mut Reader<'a>, &[u8]) -> Result<(), DecodeError>,
+) -> Result<bool, DecodeError> {
+    let mut left = match header {
+        Item::Map(count) => Some(count),
+        Item::MapOpen => None,
+        _ => return Ok(false),
+    };
+    loop {
+        match &mut left {
+            Some(0) => return Ok(true),
+            Some(count) => *count -= 1,
+            None if reader.peek() == Some(0xff) => {
+                reader.item()?;
+                return Ok(true);
+            }
+            None => {}
+        }
+        match reader.plain_text() {
+            Some(key) => entry(reader, key)?,
+            None => odd_entry(reader, &mut entry)?,
+        }
+    }
+}
+
+/// An entry whose key is not a definite text.
+#[cold]
+fn odd_entry<'a>(
+    reader: &mut Reader<'a>,
+    entry: &mut impl FnMut(&mut Reader<'a>, &[u8]) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    let start = reader.offset();
+    let item = reader.item()?;
+    if let Some(key) = reader.string(item, 3)? {
+        return entry(reader, &key);
+    }
+    *reader = reader.at(start);
+    reader.skip()?;
+    Ok(reader.skip()?)
+}
+
+/// Notes where the value of a known key stands.
+#[inline]
+fn place<const N: usize>(
+    values: &mut [Option<usize>; N],
+    index: usize,
+    reader: &Reader<'_>,
+    keys: [&'static str; N],
+) -> Result<(), DecodeError> {
+    let offset = reader.offset();
+    match values[index].replace(offset) {
+        None => Ok(()),
+        Some(_) => Err(DecodeError::DuplicateKey {
+            key: keys[index],
+            offset,
+        }),
+    }
+}
+
+/// Walks the map `name` and notes where the values of the known keys stand.
+#[inline]
+fn collect<const N: usize>(
+    reader: &mut Reader<'_>,
+    name: &'static str,
+    values: &mut [Option<usize>; N],
+    keys: [&'static str; N],
+    index_of: fn(&[u8]) -> Option<usize>,
+) -> Result<(), DecodeError> {
+    let offset = reader.offset();
+    let header = reader.untagged()?;
+    let is_map = entries(reader, header, |reader, key| {
+        if let Some(index) = index_of(key) {
+            place(values, index, reader, keys)?;
+        }
+        Ok(reader.skip()?)
+    })?;
+    if is_map {
+        Ok(())
+    } else {
+        Err(DecodeError::WrongType {
+            key: name,
+            expected: "a map",
+            offset,
+        })
+    }
+}
+
+/// Where the values of a map's known keys stand, and how to read them. Every value was passed once, so it is
+/// well-formed; whether it is what its key wants is found out here.
+struct Found<'a, 'k> {
+    reader: Reader<'a>,
+    values: &'k [Option<usize>],
+    keys: &'k [&'static str],
+}
+
+impl<'a> Found<'a, '_> {
+    #[inline]
+    fn required(&self, index: usize) -> Result<usize, DecodeError> {
+        self.values[index].ok_or(DecodeError::MissingKey {
+            key: self.keys[index],
+        })
+    }
+
+    /// Where an optional value stands; null and undefined are as good as none.
+    #[inline]
+    fn optional(&self, index: usize) -> Option<usize> {
+        self.values[index]
+            .filter(|&offset| !matches!(self.reader.at(offset).peek(), Some(0xf6 | 0xf7)))
+    }
+
+    #[cold]
+    fn wrong(&self, index: usize, expected: &'static str, offset: usize) -> DecodeError {
+        DecodeError::WrongType {
+            key: self.keys[index],
+            expected,
+            offset,
+        }
+    }
+
+    #[inline]
+    fn text_at(&self, index: usize, offset: usize) -> Result<Cow<'a, str>, DecodeError> {
+        match self.reader.at(offset).plain_text().map(std::str::from_utf8) {
+            Some(Ok(text)) => Ok(Cow::Borrowed(text)),
+            _ => self.odd_text_at(index, offset),
+        }
+    }
+
+    /// A text with tags or in chunks, or no text at all.
+    #[cold]
+    fn odd_text_at(&self, index: usize, offset: usize) -> Result<Cow<'a, str>, DecodeError> {
+        let mut reader = self.reader.at(offset);
+        let item = reader.untagged()?;
+        let Some(bytes) = reader.string(item, 3)? else {
+            return Err(self.wrong(index, "a text", offset));
+        };
+        let invalid = DecodeError::InvalidUtf8 {
+            key: self.keys[index],
+            offset,
+        };
+        match bytes {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
+                .map(Cow::Borrowed)
+                .map_err(|_| invalid),
+            Cow::Owned(bytes) => String::from_utf8(bytes)
+                .map(Cow::Owned)
+                .map_err(|_| invalid),
+        }
+    }
+
+    #[inline]
+    fn text(&self, index: usize) -> Result<Cow<'a, str>, DecodeError> {
+        self.text_at(index, self.required(index)?)
+    }
+
+    #[inline]
+    fn optional_text(&self, index: usize) -> Result<Option<Cow<'a, str>>, DecodeError> {
+        self.optional(index)
+            .map(|offset| self.text_at(index, offset))
+            .transpose()
+    }
+
+    #[inline]
+    fn id(&self, index: usize) -> Result<Cow<'a, str>, DecodeError> {
+        let offset = self.required(index)?;
+        let id = self.text_at(index, offset)?;
+        match id.len() {
+            1..=ID_LENGTH_MAX => Ok(id),
+            length => Err(DecodeError::IdLength {
+                key: self.keys[index],
+                length,
+                offset,
+            }),
+        }
+    }
+
+    #[inline]
+    fn app_id(&self, index: usize) -> Result<Cow<'a, str>, DecodeError> {
+        let offset = self.required(index)?;
+        let id = self.text_at(index, offset)?;
+        match id.len() {
+            1..=AppId::LENGTH_MAX => Ok(id),
+            length => Err(DecodeError::AppIdLength {
+                key: self.keys[index],
+                length,
+                offset,
+            }),
+        }
+    }
+
+    fn integer(&self, index: usize) -> Result<u64, DecodeError> {
+        let offset = self.required(index)?;
+        let item = self.reader.at(offset).untagged()?;
+        item.as_u64()
+            .ok_or_else(|| self.wrong(index, "a non-negative integer", offset))
+    }
+
+    fn boolean(&self, index: usize) -> Result<bool, DecodeError> {
+        let offset = self.required(index)?;
+        match self.reader.at(offset).untagged()? {
+            Item::Bool(value) => Ok(value),
+            _ => Err(self.wrong(index, "a boolean", offset)),
+        }
+    }
+
+    fn message_type(&self) -> Result<MessageType, DecodeError> {
+        let offset = self.required(TYPE)?;
+        let name = self.text_at(TYPE, offset)?;
+        MessageType::from_name(&name).ok_or(DecodeError::UnknownType { offset })
+    }
+
+    /// `t` is for people: whatever it is, the message is as good.
+    fn t_ms(&self) -> Result<u64, DecodeError> {
+        let Some(offset) = self.values[T] else {
+            return Ok(0);
+        };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        // saturates; NaN reads as 0
+        Ok(match self.reader.at(offset).untagged()? {
+            Item::Unsigned(t) => t,
+            Item::Float(t) => t as u64,
+            _ => 0,
+        })
+    }
+
+    fn request_kind(
+        &self,
+        message_type: MessageType,
+        offset: usize,
+    ) -> Result<RequestKind, DecodeError> {
+        match &*self.text_at(KIND, offset)? {
+            "event" => Ok(RequestKind::Event),
+            "ability" => Ok(RequestKind::Ability),
+            _ => Err(DecodeError::UnknownKind {
+                message_type,
+                offset,
+            }),
+        }
+    }
+
+    fn signal_kind(&self) -> Result<SignalKind, DecodeError> {
+        let offset = self.required(KIND)?;
+        match &*self.text_at(KIND, offset)? {
+            "normal" => Ok(SignalKind::Normal),
+            "pause" => Ok(SignalKind::Pause),
+            "resume" => Ok(SignalKind::Resume),
+            "abort" => Ok(SignalKind::Abort),
+            _ => Err(DecodeError::UnknownKind {
+                message_type: MessageType::Signal,
+                offset,
+            }),
+        }
+    }
+
+    fn meta(&self, message_type: MessageType) -> Result<Meta<'a>, DecodeError> {
+        Ok(match message_type {
+            MessageType::Register => Meta::Register,
+            MessageType::Unregister => Meta::Unregister,
+            MessageType::Subscribe => Meta::Subscribe,
+            MessageType::Unsubscribe => Meta::Unsubscribe,
+            MessageType::Notify => Meta::Notify {
+                parent_id: self.id(PARENT_ID)?,
+                target_sub_name: self.text(TARGET_SUB_NAME)?,
+                hit_sub_name: self.text(HIT_SUB_NAME)?,
+                // Anything but `true` is some other protocol's business.
+                reliable: self.values[RELIABLE].is_some()
+                    && self.boolean(RELIABLE).unwrap_or(false),
+            },
+            MessageType::Request => Meta::Request {
+                kind: self.request_kind(message_type, self.required(KIND)?)?,
+                target: self.optional_text(TARGET)?,
+            },
+            MessageType::Response => Meta::Response {
+                parent_id: self.id(PARENT_ID)?,
+                is_ok: self.boolean(IS_OK)?,
+                why_not_ok: self.optional_text(WHY_NOT_OK)?,
+                kind: self
+                    .optional(KIND)
+                    .map(|offset| self.request_kind(message_type, offset))
+                    .transpose()?,
+            },
+            MessageType::Signal => Meta::Signal {
+                parent_id: self.id(PARENT_ID)?,
+                kind: self.signal_kind()?,
+            },
+            MessageType::Ack => Meta::Ack {
+                parent_id: self.id(PARENT_ID)?,
+                taken: self
+                    .optional(TAKEN)
+                    .map(|_| self.integer(TAKEN))
+                    .transpose()?,
+            },
+        })
+    }
+}
