@@ -12,9 +12,11 @@
 //! - Dropping any future loses nothing and tears no frame. A dropped channel leaves no state for the next one.
 //! - What the remote claims allocates nothing, and what it does wrong has a name ([`FrameError`]).
 
+mod accept_pause;
 mod error;
 mod options;
 mod reassembly;
+mod reassembly_timer;
 mod send_queue;
 mod transports;
 mod url;
@@ -22,14 +24,18 @@ mod write_batch;
 
 pub mod channel;
 pub mod frame;
+pub mod memory;
 pub mod stream;
 pub mod tcp;
+#[cfg(unix)]
+pub mod unix;
 
 pub use channel::{BoxFuture, Channel, Listener, Outbound, Provider, Receiver, Sender};
 pub use error::{AcceptError, DialError, ListenError, ReceiveError, SendError};
 pub use frame::FrameError;
 pub use options::Options;
 pub use reassembly::Reassembly;
+pub use reassembly_timer::ReassemblyTimer;
 pub use send_queue::{Piece, SendQueue};
 pub use transports::Transports;
 pub use url::{Url, UrlError};

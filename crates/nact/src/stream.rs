@@ -14,13 +14,13 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::channel::{Channel, Outbound, Receiver, Sender};
 use crate::error::{ReceiveError, SendError};
 use crate::frame::{FrameError, HEADER_SIZE, Header};
 use crate::options::Options;
 use crate::reassembly::Reassembly;
+use crate::reassembly_timer::{ReassemblyTimer, now};
 use crate::send_queue::SendQueue;
 use crate::write_batch::{SLICES_MAX, WriteBatch};
 
@@ -215,7 +215,7 @@ struct StreamReceiver<R> {
     reads_header: bool,
     frame_size_max: u32,
     reassembly: Reassembly,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: ReassemblyTimer,
     failure: Option<ReceiveError>,
     is_over: bool,
 }
@@ -232,7 +232,7 @@ impl<R: AsyncRead + Unpin> StreamReceiver<R> {
             reads_header: false,
             frame_size_max: options.frame_size_max,
             reassembly: Reassembly::new(options),
-            timer: None,
+            timer: ReassemblyTimer::default(),
             failure: None,
             is_over: false,
         }
@@ -319,7 +319,10 @@ impl<R: AsyncRead + Unpin> StreamReceiver<R> {
         messages: &mut Vec<Bytes>,
     ) -> Poll<Result<(), ReceiveError>> {
         let Poll::Ready(count) = self.poll_read(cx, messages)? else {
-            return self.poll_timeout(cx).map(|error| Err(error.into()));
+            return self
+                .timer
+                .poll(cx, &mut self.reassembly)
+                .map(|error| Err(error.into()));
         };
         if count == 0 {
             let is_between = self.buffer.is_empty() && self.reassembly.is_idle();
@@ -330,21 +333,6 @@ impl<R: AsyncRead + Unpin> StreamReceiver<R> {
             }));
         }
         Poll::Ready(Ok(self.parse(messages)?))
-    }
-
-    /// The timer is moved only when it fires: progress is frequent, a timeout is not.
-    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<FrameError> {
-        while let Some(deadline) = self.reassembly.next_timeout() {
-            let timer = self
-                .timer
-                .get_or_insert_with(|| Box::pin(sleep_until(deadline.into())));
-            ready!(timer.as_mut().poll(cx));
-            if let Err(error) = self.reassembly.handle_timeout(now()) {
-                return Poll::Ready(error);
-            }
-            self.timer = None;
-        }
-        Poll::Pending
     }
 }
 
@@ -376,8 +364,4 @@ impl<R: AsyncRead + Send + Unpin> Receiver for StreamReceiver<R> {
         cx.waker().wake_by_ref();
         Poll::Pending
     }
-}
-
-fn now() -> std::time::Instant {
-    Instant::now().into_std()
 }

@@ -4,16 +4,15 @@
 //! message soon follows the chunk before it; a connection that met itself is not a channel; a shortage of file
 //! descriptors does not end a listener.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
-use tokio::time::{Instant, Sleep, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::accept_pause::AcceptPause;
 use crate::channel::{BoxFuture, Channel, Listener, Provider};
 use crate::error::{AcceptError, DialError, ListenError};
 use crate::options::Options;
@@ -56,7 +55,7 @@ impl Provider for Tcp {
                 listener,
                 url,
                 options: options.clone(),
-                pause: Pause::default(),
+                pause: AcceptPause::default(),
             }) as Box<dyn Listener>)
         })
     }
@@ -122,6 +121,11 @@ async fn connect_address(
                 source,
             },
         })?;
+    checked(stream, url, options)
+}
+
+/// Makes a fresh connection ready, unless it met itself.
+fn checked(stream: TcpStream, url: &Url, options: &Options) -> Result<TcpStream, DialError> {
     let fail = |source| DialError::Io {
         url: url.to_string(),
         source,
@@ -204,7 +208,7 @@ struct Listening {
     listener: TcpListener,
     url: Url,
     options: Options,
-    pause: Pause,
+    pause: AcceptPause,
 }
 
 impl Listener for Listening {
@@ -231,48 +235,6 @@ impl Listener for Listening {
     }
 }
 
-/// How a listener gets over failures: at once when only one connection broke, after a growing pause when the system is
-/// short of something.
-#[derive(Default)]
-pub(crate) struct Pause {
-    failures: u32,
-    sleep: Option<Pin<Box<Sleep>>>,
-}
-
-impl Pause {
-    const FIRST: Duration = Duration::from_millis(10);
-    const DOUBLINGS_MAX: u32 = 7;
-
-    /// Ready when accepting may go on.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(sleep) = &mut self.sleep {
-            ready!(sleep.as_mut().poll(cx));
-            self.sleep = None;
-        }
-        Poll::Ready(())
-    }
-
-    pub(crate) fn reset(&mut self) {
-        self.failures = 0;
-    }
-
-    /// # Errors
-    /// The listening socket itself is broken.
-    pub(crate) fn after(&mut self, error: io::Error, url: &Url) -> Result<(), AcceptError> {
-        use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, InvalidInput};
-        match error.kind() {
-            ConnectionAborted | ConnectionReset | Interrupted => return Ok(()),
-            InvalidInput => return Err(AcceptError::Io(error)),
-            _ => {}
-        }
-        let pause = Self::FIRST * (1 << self.failures.min(Self::DOUBLINGS_MAX));
-        self.failures = self.failures.saturating_add(1);
-        tracing::warn!(%url, %error, ?pause, "cannot accept connections for now");
-        self.sleep = Some(Box::pin(sleep(pause)));
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,26 +257,19 @@ mod tests {
         ));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_shortage_of_file_descriptors_does_not_end_a_listener() {
-        let (mut pause, url) = (Pause::default(), Url::new("tcp", "host", Some(1)));
-        let start = Instant::now();
-        for _ in 0..3 {
-            pause.after(io::Error::from_raw_os_error(24), &url).unwrap();
-            std::future::poll_fn(|cx| pause.poll(cx)).await;
-        }
-        assert!(start.elapsed() >= Duration::from_millis(10 + 20 + 40));
-        pause
-            .after(io::ErrorKind::ConnectionAborted.into(), &url)
-            .unwrap();
-        assert!(
-            pause.sleep.is_none(),
-            "one broken connection costs no pause"
-        );
-        assert!(
-            pause
-                .after(io::ErrorKind::InvalidInput.into(), &url)
-                .is_err()
-        );
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_dial_that_met_itself_is_no_channel_b64() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = socket.local_addr().unwrap();
+        // What the system does when it picks the dialled port for the dialling end.
+        let stream = socket.connect(address).await.unwrap();
+        let url = Url::new("tcp", "127.0.0.1", Some(address.port()));
+        let error = checked(stream, &url, &Options::default()).unwrap_err();
+        assert_eq!(error.reason(), "self-connected");
+        bind(&url, address.port(), &Options::default())
+            .await
+            .expect("its rightful listener gets the port at once");
     }
 }

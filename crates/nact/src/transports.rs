@@ -51,6 +51,9 @@ impl Transports {
             options,
         };
         transports.register(crate::tcp::Tcp);
+        transports.register(crate::memory::Memory);
+        #[cfg(unix)]
+        transports.register(crate::unix::Unix);
         transports
     }
 
