@@ -1,0 +1,56 @@
+//! What every transport promises, judged once per transport.
+//!
+//! A new transport joins with one line: a name, and a function that gives a URL to listen at.
+
+#[path = "contract/endings.rs"]
+mod endings;
+#[path = "contract/exchange.rs"]
+mod exchange;
+#[path = "contract/listening.rs"]
+mod listening;
+#[path = "contract/place.rs"]
+mod place;
+#[path = "contract/pressure.rs"]
+mod pressure;
+
+macro_rules! contract {
+    ($transport:ident, $place:expr) => {
+        mod $transport {
+            contract!(@each $place;
+                exchange::messages_of_every_size_arrive_whole_and_in_order,
+                exchange::both_ways_at_once_nothing_blocks,
+                exchange::a_message_of_64_mib_arrives_whole,
+                exchange::a_small_message_overtakes_a_large_one_between_its_chunks_b37,
+                exchange::large_messages_do_not_wait_for_each_other,
+                exchange::many_small_messages_keep_their_order,
+                pressure::a_message_is_accepted_only_after_its_last_byte,
+                pressure::a_stalled_reader_stops_the_sender_and_a_moving_one_starts_it_b42,
+                pressure::small_messages_may_pass_when_large_ones_crowd_the_channel,
+                pressure::a_message_over_the_bound_fails_the_sender_and_is_named,
+                endings::an_orderly_close_comes_after_every_message,
+                endings::a_cut_in_the_middle_of_a_message_gives_no_message_b02,
+                endings::nothing_of_a_cut_channel_survives_into_the_next_b11,
+                endings::sending_to_one_who_is_gone_fails_and_stays_failed,
+                endings::one_direction_may_end_before_the_other,
+                listening::dialling_where_nobody_listens_is_refused,
+                listening::a_place_that_is_taken_is_a_clear_error,
+                listening::a_place_is_free_again_when_its_listener_is_gone,
+                listening::several_channels_of_one_listener_are_independent,
+                listening::a_dropped_accept_loses_no_connection,
+            );
+        }
+    };
+    (@each $place:expr; $($module:ident::$test:ident),* $(,)?) => {
+        $(
+            #[tokio::test]
+            async fn $test() {
+                crate::$module::$test(&$place).await;
+            }
+        )*
+    };
+}
+
+contract!(tcp, crate::place::Place::tcp());
+#[cfg(unix)]
+contract!(unix, crate::place::Place::unix());
+contract!(mem, crate::place::Place::mem());
