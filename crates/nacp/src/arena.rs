@@ -15,7 +15,10 @@ pub(crate) struct Arena<T> {
 
 impl<T> Default for Arena<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
     }
 }
 
@@ -31,7 +34,9 @@ impl<T> Arena<T> {
 
     pub(crate) fn remove(&mut self, key: Key) -> T {
         self.free.push(key.0);
-        self.slots[key.0 as usize].take().expect("a key lives as long as its record")
+        self.slots[key.0 as usize]
+            .take()
+            .expect("a key lives as long as its record")
     }
 
     pub(crate) fn contains(&self, key: Key) -> bool {
@@ -44,7 +49,11 @@ impl<T> Arena<T> {
 
     /// The keys in slot order; the same history gives the same order.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        (0..).zip(&self.slots).filter(|(_, slot)| slot.is_some()).map(|(index, _)| Key(index)).collect()
+        (0..)
+            .zip(&self.slots)
+            .filter(|(_, slot)| slot.is_some())
+            .map(|(index, _)| Key(index))
+            .collect()
     }
 
     pub(crate) fn clear(&mut self) {
@@ -56,13 +65,17 @@ impl<T> Arena<T> {
 impl<T> std::ops::Index<Key> for Arena<T> {
     type Output = T;
     fn index(&self, key: Key) -> &T {
-        self.slots[key.0 as usize].as_ref().expect("a key lives as long as its record")
+        self.slots[key.0 as usize]
+            .as_ref()
+            .expect("a key lives as long as its record")
     }
 }
 
 impl<T> std::ops::IndexMut<Key> for Arena<T> {
     fn index_mut(&mut self, key: Key) -> &mut T {
-        self.slots[key.0 as usize].as_mut().expect("a key lives as long as its record")
+        self.slots[key.0 as usize]
+            .as_mut()
+            .expect("a key lives as long as its record")
     }
 }
 
@@ -111,7 +124,12 @@ impl<const LIST: usize> List<LIST> {
     }
 
     /// Puts `key` behind `before`, or first.
-    pub(crate) fn insert_after<T: Linked<LIST>>(&mut self, arena: &mut Arena<T>, before: Option<Key>, key: Key) {
+    pub(crate) fn insert_after<T: Linked<LIST>>(
+        &mut self,
+        arena: &mut Arena<T>,
+        before: Option<Key>,
+        key: Key,
+    ) {
         let after = match before {
             Some(before) => arena[before].after(),
             None => self.first,
@@ -197,7 +215,10 @@ mod tests {
             keys.push(key);
         }
         let ranks = |list: &List<0>, arena: &Arena<Record>| {
-            list.keys(arena).into_iter().map(|key| arena[key].0).collect::<Vec<_>>()
+            list.keys(arena)
+                .into_iter()
+                .map(|key| arena[key].0)
+                .collect::<Vec<_>>()
         };
         assert_eq!(ranks(&list, &arena), [1, 3, 5, 7, 9]);
         list.unlink(&mut arena, keys[1]);

@@ -46,7 +46,10 @@ impl Nacp {
     /// The waiter that the Response to `parent` belongs to.
     pub(crate) fn waiter_of(&self, parent: &str) -> Option<u64> {
         let seq = seq_of(parent)?;
-        self.waiters.get(&seq).filter(|waiter| waiter.id.as_bytes() == parent.as_bytes()).map(|_| seq)
+        self.waiters
+            .get(&seq)
+            .filter(|waiter| waiter.id.as_bytes() == parent.as_bytes())
+            .map(|_| seq)
     }
 
     /// Whose notify this is: `parent` must name an event call or subscription of ours on `link`.
@@ -60,11 +63,26 @@ impl Nacp {
             }
         }
         let subscription = self.subscriptions.get(&seq)?;
-        is_it(&subscription.id, subscription.link).then_some(NotifyTarget::Subscription(CallId(seq)))
+        is_it(&subscription.id, subscription.link)
+            .then_some(NotifyTarget::Subscription(CallId(seq)))
     }
 
-    pub(crate) fn await_response(&mut self, seq: u64, link: Key, id: MessageId, asked: Asked, until: Option<Instant>) {
-        let waiter = Waiter { link, id, asked, acked: false, taken: 0, taken_told: 0 };
+    pub(crate) fn await_response(
+        &mut self,
+        seq: u64,
+        link: Key,
+        id: MessageId,
+        asked: Asked,
+        until: Option<Instant>,
+    ) {
+        let waiter = Waiter {
+            link,
+            id,
+            asked,
+            acked: false,
+            taken: 0,
+            taken_told: 0,
+        };
         self.waiters.insert(seq, waiter);
         self.links[link].waiters.insert(seq);
         if let Some(until) = until {
@@ -74,7 +92,9 @@ impl Nacp {
 
     /// Ends a call. The message, if it still waits in a queue, goes too.
     pub(crate) fn settle_call(&mut self, seq: u64, outcome: Outcome) {
-        let Some(waiter) = self.waiters.remove(&seq) else { return };
+        let Some(waiter) = self.waiters.remove(&seq) else {
+            return;
+        };
         self.links[waiter.link].waiters.remove(&seq);
         self.timers.disarm(Subject::Call(seq));
         if !matches!(outcome, Outcome::Response { .. }) {
@@ -83,19 +103,27 @@ impl Nacp {
         if waiter.asked == Asked::Subscribe && self.settle_subscribe(seq, &outcome) {
             return;
         }
-        self.events.push_back(Event::Done { call: CallId(seq), outcome });
+        self.events.push_back(Event::Done {
+            call: CallId(seq),
+            outcome,
+        });
     }
 
     /// True when it was a renewal, which is not the caller's call any more.
     fn settle_subscribe(&mut self, seq: u64, outcome: &Outcome) -> bool {
-        let Some(subscription) = self.subscriptions.get_mut(&seq) else { return false };
+        let Some(subscription) = self.subscriptions.get_mut(&seq) else {
+            return false;
+        };
         let renewal = std::mem::replace(&mut subscription.renewing, false);
         if matches!(outcome, Outcome::Response { is_ok: true, .. }) {
             subscription.established = true;
         } else {
             self.forget_subscription(seq);
             if renewal {
-                self.events.push_back(Event::SubscriptionEnded { call: CallId(seq), outcome: outcome.clone() });
+                self.events.push_back(Event::SubscriptionEnded {
+                    call: CallId(seq),
+                    outcome: outcome.clone(),
+                });
             }
         }
         renewal
@@ -109,11 +137,16 @@ impl Nacp {
 
     /// A call's time is up.
     pub(crate) fn on_call_timeout(&mut self, now: Instant, seq: u64) {
-        let Some(waiter) = self.waiters.get(&seq) else { return };
+        let Some(waiter) = self.waiters.get(&seq) else {
+            return;
+        };
         let (asked, link) = (waiter.asked, waiter.link);
         // The remote may have subscribed us all the same: tell it to stop.
         let stray = (asked == Asked::Subscribe).then(|| waiter.id.clone());
-        let left = self.outbox.get(seq).is_none_or(|outgoing| outgoing.place != crate::outbox::Place::Backlog);
+        let left = self
+            .outbox
+            .get(seq)
+            .is_none_or(|outgoing| outgoing.place != crate::outbox::Place::Backlog);
         self.settle_call(seq, Outcome::Timeout);
         if let Some(id) = stray.filter(|_| left) {
             self.send_unsubscribe(now, link, &id, false);
@@ -123,10 +156,15 @@ impl Nacp {
     /// The caller has lost interest: nothing more is reported of this call. Its request is withdrawn if it has not left
     /// yet; if it has, the Response will find no consumer. False if it had ended already.
     pub fn cancel(&mut self, now: Instant, call: CallId) -> bool {
-        let Some(waiter) = self.waiters.remove(&call.0) else { return false };
+        let Some(waiter) = self.waiters.remove(&call.0) else {
+            return false;
+        };
         self.links[waiter.link].waiters.remove(&call.0);
         self.timers.disarm(Subject::Call(call.0));
-        let queued = self.outbox.get(call.0).is_some_and(|out| out.place == crate::outbox::Place::Backlog);
+        let queued = self
+            .outbox
+            .get(call.0)
+            .is_some_and(|out| out.place == crate::outbox::Place::Backlog);
         if queued {
             self.withdraw(call.0);
         }

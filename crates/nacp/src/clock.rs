@@ -8,8 +8,14 @@ use crate::{Instant, Nacp};
 impl Nacp {
     /// When [`handle_timeout`](Self::handle_timeout) must be called next, and why. May change with every other call.
     pub fn poll_timeout(&self) -> Option<(Instant, Timer)> {
-        let ack = self.outbox.oldest_unacked().map(|(since, _)| (since + self.config.ack_timeout, Timer::AckTimeout));
-        let timer = self.timers.next().map(|(at, subject)| (at, subject.timer()));
+        let ack = self
+            .outbox
+            .oldest_unacked()
+            .map(|(since, _)| (since + self.config.ack_timeout, Timer::AckTimeout));
+        let timer = self
+            .timers
+            .next()
+            .map(|(at, subject)| (at, subject.timer()));
         [ack, timer].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
@@ -41,17 +47,28 @@ impl Nacp {
                 continue;
             };
             // Its ACK stands behind a large message that is coming in (HB-7).
-            if self.peers.get(peer).is_some_and(|peer| peer.progress > since) {
+            if self
+                .peers
+                .get(peer)
+                .is_some_and(|peer| peer.progress > since)
+            {
                 self.outbox.restart_ack_clock(seq, now);
                 continue;
             }
-            self.report("nacp:internal:ack:warning", "timeout", Some(key), Some(encoded));
+            self.report(
+                "nacp:internal:ack:warning",
+                "timeout",
+                Some(key),
+                Some(encoded),
+            );
             self.go_offline(now, key, OfflineCause::AckTimeout);
         }
     }
 
     fn on_peer_timeout(&mut self, now: Instant, peer: PeerId) {
-        let Some(state) = self.peers.get(peer) else { return };
+        let Some(state) = self.peers.get(peer) else {
+            return;
+        };
         match &state.phase {
             Phase::Registering { .. } => self.close_peer(peer, CloseReason::ResponseTimeout),
             Phase::Unregistered => self.close_peer(peer, CloseReason::NeverRegistered),

@@ -20,7 +20,11 @@ impl Dedup {
         let hash = |id: &[u8]| hasher.hash_one(id);
         let ring = &mut self.ring;
         let new = hash(id.as_bytes());
-        if self.slots.find(new, |&slot| ring[slot as usize].as_bytes() == id.as_bytes()).is_some() {
+        if self
+            .slots
+            .find(new, |&slot| ring[slot as usize].as_bytes() == id.as_bytes())
+            .is_some()
+        {
             return false;
         }
         let slot = if ring.len() < window {
@@ -36,8 +40,10 @@ impl Dedup {
             ring[slot] = MessageId::from(id);
             slot
         };
-        let slot = u32::try_from(slot).expect("a window of more than 2^32 ids does not fit in memory");
-        self.slots.insert_unique(new, slot, |&slot| hash(ring[slot as usize].as_bytes()));
+        let slot =
+            u32::try_from(slot).expect("a window of more than 2^32 ids does not fit in memory");
+        self.slots
+            .insert_unique(new, slot, |&slot| hash(ring[slot as usize].as_bytes()));
         true
     }
 
@@ -60,9 +66,15 @@ mod tests {
         let hasher = seeded(1);
         let mut dedup = Dedup::default();
         for round in 0..100_000u32 {
-            assert!(dedup.insert(&hasher, 4_096, &round.to_string()), "{round} is new");
+            assert!(
+                dedup.insert(&hasher, 4_096, &round.to_string()),
+                "{round} is new"
+            );
             if round >= 4_095 {
-                assert!(!dedup.insert(&hasher, 4_096, &(round - 4_095).to_string()), "still in the window");
+                assert!(
+                    !dedup.insert(&hasher, 4_096, &(round - 4_095).to_string()),
+                    "still in the window"
+                );
             }
         }
         assert!(dedup.insert(&hasher, 4_096, "0"), "long out of the window");

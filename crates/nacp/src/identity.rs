@@ -22,7 +22,11 @@ const PREFIX_LENGTH: usize = 14;
 
 impl Identity {
     pub(crate) fn new(seed: [u8; 32]) -> Self {
-        let mut identity = Self { random: ChaCha8Rng::from_seed(seed), prefix: String::new(), last_seq: 0 };
+        let mut identity = Self {
+            random: ChaCha8Rng::from_seed(seed),
+            prefix: String::new(),
+            last_seq: 0,
+        };
         identity.renew_prefix();
         identity
     }
@@ -52,14 +56,19 @@ impl Identity {
     }
 
     fn text(&mut self, length: usize) -> String {
-        (0..length).map(|_| char::from(ALPHABET[(self.random.next_u32() & 31) as usize])).collect()
+        (0..length)
+            .map(|_| char::from(ALPHABET[(self.random.next_u32() & 31) as usize]))
+            .collect()
     }
 
     /// The next sequence number and the message id that carries it: `<70 random bits>-<number in hex>`.
     pub(crate) fn next(&mut self) -> (u64, MessageId) {
         self.last_seq += 1;
         let seq = self.last_seq;
-        let mut text = Stack { bytes: [0; 38], length: 0 };
+        let mut text = Stack {
+            bytes: [0; 38],
+            length: 0,
+        };
         write!(text, "{}-{seq:x}", self.prefix).expect("14 + 1 + 16 bytes fit");
         (seq, MessageId::from(text.as_str()))
     }
@@ -72,7 +81,9 @@ pub(crate) fn seq_of(id: &str) -> Option<u64> {
     if id.as_bytes()[PREFIX_LENGTH] != b'-' || digits.is_empty() || digits.len() > 16 {
         return None;
     }
-    digits.iter().try_fold(0u64, |seq, digit| Some(seq << 4 | u64::from(char::from(*digit).to_digit(16)?)))
+    digits.iter().try_fold(0u64, |seq, digit| {
+        Some(seq << 4 | u64::from(char::from(*digit).to_digit(16)?))
+    })
 }
 
 // Formatting without an allocation: an id is made for every message.
@@ -89,7 +100,10 @@ impl Stack {
 
 impl std::fmt::Write for Stack {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let room = self.bytes.get_mut(self.length..self.length + text.len()).ok_or(std::fmt::Error)?;
+        let room = self
+            .bytes
+            .get_mut(self.length..self.length + text.len())
+            .ok_or(std::fmt::Error)?;
         room.copy_from_slice(text.as_bytes());
         self.length += text.len();
         Ok(())

@@ -8,7 +8,7 @@ use crate::arena::Key;
 use crate::event::{CloseReason, DropCause, Event, Outcome, PeerId, ServingId};
 use crate::identity::seq_of;
 use crate::link::{LinkState, Reach};
-use crate::message::{Encoded, Envelope, Meta, MessageId, Payload, SignalKind, decode, encode};
+use crate::message::{Encoded, Envelope, MessageId, Meta, Payload, SignalKind, decode, encode};
 use crate::peers::{Phase, Urgent};
 use crate::{Instant, Nacp, PeerViolation};
 
@@ -18,10 +18,18 @@ impl Nacp {
     /// # Errors
     /// [`PeerViolation`] = the remote's fault, for the driver to report; the message was dropped. Whether the
     /// connection must be closed for it comes as [`Event::ClosePeer`], as always.
-    pub fn handle_message(&mut self, now: Instant, peer: PeerId, bytes: &Bytes) -> Result<(), PeerViolation> {
+    pub fn handle_message(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        bytes: &Bytes,
+    ) -> Result<(), PeerViolation> {
         let result = self.take_in(now, peer, bytes);
         if let Err(violation) = &result
-            && self.peers.get(peer).is_some_and(|state| matches!(state.phase, Phase::Unregistered))
+            && self
+                .peers
+                .get(peer)
+                .is_some_and(|state| matches!(state.phase, Phase::Unregistered))
         {
             self.close_peer(peer, CloseReason::Violation(violation.reason()));
         }
@@ -48,7 +56,9 @@ impl Nacp {
                 }
                 return Ok(());
             }
-            Phase::Registering { .. } => return self.on_handshake_message(now, peer, &envelope, bytes),
+            Phase::Registering { .. } => {
+                return self.on_handshake_message(now, peer, &envelope, bytes);
+            }
             Phase::Challenging(_) => return Ok(()),
             Phase::Unregistered | Phase::Bound => {}
         }
@@ -65,13 +75,24 @@ impl Nacp {
     }
 
     /// GW-4: the link of `from`, if it may speak over `peer`.
-    fn sender(&mut self, now: Instant, peer: PeerId, envelope: &Envelope<'_>) -> Result<Key, PeerViolation> {
+    fn sender(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        envelope: &Envelope<'_>,
+    ) -> Result<Key, PeerViolation> {
         let from = &*envelope.from;
         let state = self.peers.get(peer).expect("looked up by the caller");
-        if let Some(&key) = state.bound.iter().find(|&&key| self.links[key].app.as_str() == from) {
+        if let Some(&key) = state
+            .bound
+            .iter()
+            .find(|&&key| self.links[key].app.as_str() == from)
+        {
             return Ok(key);
         }
-        let through_gateway = self.gateway.is_some_and(|gateway| state.bound.contains(&gateway));
+        let through_gateway = self
+            .gateway
+            .is_some_and(|gateway| state.bound.contains(&gateway));
         if through_gateway && from != self.config.app.as_str() {
             if let Some(key) = self.links.find(from) {
                 return Ok(key);
@@ -81,7 +102,9 @@ impl Nacp {
                 return Ok(key);
             }
         }
-        Err(PeerViolation::FromMismatch { from: from.to_owned() })
+        Err(PeerViolation::FromMismatch {
+            from: from.to_owned(),
+        })
     }
 
     fn dispatch(
@@ -103,15 +126,22 @@ impl Nacp {
         if reliable {
             self.acknowledge(now, peer, link, envelope)?;
             let window = self.config.dedup_window();
-            if !self.links[link].dedup.insert(&self.hasher, window, &envelope.id) {
+            if !self.links[link]
+                .dedup
+                .insert(&self.hasher, window, &envelope.id)
+            {
                 return Ok(());
             }
         }
         match &envelope.meta {
-            Meta::Request { kind, target } => self.on_request(now, link, envelope, *kind, target.as_deref(), bytes),
+            Meta::Request { kind, target } => {
+                self.on_request(now, link, envelope, *kind, target.as_deref(), bytes)
+            }
             Meta::Response { .. } => self.on_response(now, link, envelope, bytes),
             Meta::Notify { .. } => self.on_notify(link, envelope, bytes),
-            Meta::Signal { parent_id, kind } => self.on_signal(link, parent_id, *kind, envelope, bytes),
+            Meta::Signal { parent_id, kind } => {
+                self.on_signal(link, parent_id, *kind, envelope, bytes)
+            }
             Meta::Subscribe => self.on_subscribe(now, link, envelope, bytes),
             Meta::Unsubscribe => self.on_unsubscribe(now, link, envelope, bytes),
             Meta::Unregister => self.on_unregister(now, peer, link, envelope),
@@ -149,13 +179,17 @@ impl Nacp {
         }
         let seq = seq_of(parent);
         let known = seq.and_then(|seq| self.outbox.get(seq));
-        if let Some(outgoing) = known.filter(|out| out.link == link && out.id.as_bytes() == parent.as_bytes()) {
+        if let Some(outgoing) =
+            known.filter(|out| out.link == link && out.id.as_bytes() == parent.as_bytes())
+        {
             let seq = outgoing.seq;
             self.acked(now, link, seq);
             return;
         }
         // A request may have left AckPending before its ACK came (CAP-3).
-        if let Some(waiter) = self.waiter_of(parent).and_then(|seq| self.waiters.get_mut(&seq))
+        if let Some(waiter) = self
+            .waiter_of(parent)
+            .and_then(|seq| self.waiters.get_mut(&seq))
             && waiter.link == link
         {
             waiter.acked = true;
@@ -165,7 +199,12 @@ impl Nacp {
             self.mark_ready(link);
             return;
         }
-        self.report("nacp:internal:ack:error", "has-no-consumer", Some(link), Some(Encoded::from(bytes.clone())));
+        self.report(
+            "nacp:internal:ack:error",
+            "has-no-consumer",
+            Some(link),
+            Some(Encoded::from(bytes.clone())),
+        );
     }
 
     fn acked(&mut self, now: Instant, link: Key, seq: u64) {
@@ -178,7 +217,10 @@ impl Nacp {
         record.acked = true;
         let resumes = std::mem::take(&mut record.cautious);
         let paid = record.unsure.remove(&seq).is_some();
-        let probed = record.challenge.as_ref().is_some_and(|challenge| challenge.probe == outgoing.id);
+        let probed = record
+            .challenge
+            .as_ref()
+            .is_some_and(|challenge| challenge.probe == outgoing.id);
         if resumes || paid {
             self.mark_ready(link);
         }
@@ -189,10 +231,24 @@ impl Nacp {
     }
 
     fn on_response(&mut self, now: Instant, link: Key, envelope: &Envelope<'_>, bytes: &Bytes) {
-        let Meta::Response { parent_id, is_ok, why_not_ok, .. } = &envelope.meta else { return };
-        let is = |id: &Option<MessageId>| id.as_ref().is_some_and(|id| id.as_bytes() == parent_id.as_bytes());
+        let Meta::Response {
+            parent_id,
+            is_ok,
+            why_not_ok,
+            ..
+        } = &envelope.meta
+        else {
+            return;
+        };
+        let is = |id: &Option<MessageId>| {
+            id.as_ref()
+                .is_some_and(|id| id.as_bytes() == parent_id.as_bytes())
+        };
         let record = &mut self.links[link];
-        let probe = record.challenge.as_ref().map(|challenge| challenge.probe.clone());
+        let probe = record
+            .challenge
+            .as_ref()
+            .map(|challenge| challenge.probe.clone());
         if is(&record.heartbeat) {
             record.heartbeat = None;
             if !is(&probe) {
@@ -202,9 +258,17 @@ impl Nacp {
         if is(&probe) {
             return self.incumbent_answered(now, link);
         }
-        let Some(seq) = self.waiter_of(parent_id).filter(|seq| self.may_answer(link, self.waiters[seq].link)) else {
+        let Some(seq) = self
+            .waiter_of(parent_id)
+            .filter(|seq| self.may_answer(link, self.waiters[seq].link))
+        else {
             let encoded = Some(Encoded::from(bytes.clone()));
-            return self.report("nacp:internal:response:error", "has-no-consumer", Some(link), encoded);
+            return self.report(
+                "nacp:internal:response:error",
+                "has-no-consumer",
+                Some(link),
+                encoded,
+            );
         };
         let outcome = Outcome::Response {
             is_ok: *is_ok,
@@ -224,26 +288,59 @@ impl Nacp {
     }
 
     fn on_notify(&mut self, link: Key, envelope: &Envelope<'_>, bytes: &Bytes) {
-        let Meta::Notify { parent_id, hit_sub_name, .. } = &envelope.meta else { return };
+        let Meta::Notify {
+            parent_id,
+            hit_sub_name,
+            ..
+        } = &envelope.meta
+        else {
+            return;
+        };
         let Some(target) = self.notify_target(link, parent_id) else {
             let encoded = Some(Encoded::from(bytes.clone()));
-            return self.report("nacp:internal:notify:error", "has-no-consumer", Some(link), encoded);
+            return self.report(
+                "nacp:internal:notify:error",
+                "has-no-consumer",
+                Some(link),
+                encoded,
+            );
         };
         let payload = envelope.payload_of(bytes);
-        self.events.push_back(Event::Notify { target, hit_sub_name: hit_sub_name.to_string(), payload });
+        self.events.push_back(Event::Notify {
+            target,
+            hit_sub_name: hit_sub_name.to_string(),
+            payload,
+        });
     }
 
-    fn on_signal(&mut self, link: Key, parent: &str, kind: SignalKind, envelope: &Envelope<'_>, bytes: &Bytes) {
+    fn on_signal(
+        &mut self,
+        link: Key,
+        parent: &str,
+        kind: SignalKind,
+        envelope: &Envelope<'_>,
+        bytes: &Bytes,
+    ) {
         let Some(&serving) = self.serving_events.get(&(link, MessageId::from(parent))) else {
             let encoded = Some(Encoded::from(bytes.clone()));
-            return self.report("nacp:internal:signal:error", "no-event-processor", Some(link), encoded);
+            return self.report(
+                "nacp:internal:signal:error",
+                "no-event-processor",
+                Some(link),
+                encoded,
+            );
         };
         let payload = match kind {
             SignalKind::Normal => envelope.payload_of(bytes),
             SignalKind::Pause | SignalKind::Resume | SignalKind::Abort => Payload::default(),
         };
         let from = self.links[link].app.clone();
-        self.events.push_back(Event::Signal { serving: ServingId(serving), from, kind, payload });
+        self.events.push_back(Event::Signal {
+            serving: ServingId(serving),
+            from,
+            kind,
+            payload,
+        });
     }
 
     fn on_unregister(&mut self, now: Instant, peer: PeerId, link: Key, envelope: &Envelope<'_>) {
@@ -256,7 +353,10 @@ impl Nacp {
         let (token, id) = self.identity.next();
         let encoded = encode(&self.head(now, link, &id, meta), None);
         self.peers.push_urgent(peer, Urgent::Raw { token, encoded });
-        let alone = self.peers.get(peer).is_some_and(|state| state.bound == [link]);
+        let alone = self
+            .peers
+            .get(peer)
+            .is_some_and(|state| state.bound == [link]);
         if alone && self.links[link].reach == Reach::Direct {
             self.links[link].leaving = true;
             self.say_goodbye(now, peer, token, CloseReason::Unregistered);

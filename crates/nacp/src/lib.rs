@@ -110,10 +110,13 @@ use timers::Timers;
 pub use config::{Config, Overflow};
 pub use error::{PeerViolation, SendError};
 pub use event::{
-    CallId, CloseReason, DropCause, Event, NotifyTarget, OfflineCause, Outcome, PeerId, Report, Role, SendId, ServingId,
+    CallId, CloseReason, DropCause, Event, NotifyTarget, OfflineCause, Outcome, PeerId, Report,
+    Role, SendId, ServingId,
 };
 pub use link::{Features, LinkState, Reach};
-pub use message::{AppId, Declaration, Declared, InvalidAppId, MessageId, Payload, RequestKind, SignalKind, Value};
+pub use message::{
+    AppId, Declaration, Declared, InvalidAppId, MessageId, Payload, RequestKind, SignalKind, Value,
+};
 pub use serving::Answer;
 pub use snapshot::{LinkSnapshot, QueueSize, Snapshot, Undelivered};
 pub use time::Instant;
@@ -221,7 +224,9 @@ impl Nacp {
 
     /// The connection over which `app` is reached now.
     pub fn peer_of_app(&self, app: &AppId) -> Option<PeerId> {
-        self.links.find(app.as_str()).and_then(|key| self.links[key].peer())
+        self.links
+            .find(app.as_str())
+            .and_then(|key| self.links[key].peer())
     }
 
     fn wall_ms(&self, now: Instant) -> u64 {

@@ -22,8 +22,11 @@ pub fn is_valid_pattern(pattern: &str) -> bool {
 /// ```
 pub fn matches(pattern: &str, name: &str) -> bool {
     let mut segments = name.split(':');
-    pattern.split(':').all(|wanted| segments.next().is_some_and(|got| wanted == "*" || wanted == got))
-        && segments.next().is_none()
+    pattern.split(':').all(|wanted| {
+        segments
+            .next()
+            .is_some_and(|got| wanted == "*" || wanted == got)
+    }) && segments.next().is_none()
 }
 
 /// Values filed under patterns, found by name.
@@ -52,13 +55,20 @@ struct Node<T> {
 
 impl<T> Default for Node<T> {
     fn default() -> Self {
-        Self { children: BTreeMap::new(), any: None, here: Vec::new() }
+        Self {
+            children: BTreeMap::new(),
+            any: None,
+            here: Vec::new(),
+        }
     }
 }
 
 impl<T> Default for Patterns<T> {
     fn default() -> Self {
-        Self { root: Node::default(), len: 0 }
+        Self {
+            root: Node::default(),
+            len: 0,
+        }
     }
 }
 
@@ -124,7 +134,11 @@ impl<T: PartialEq> Node<T> {
         removed
     }
 
-    fn for_each_match<'a, 'n>(&'a self, mut segments: std::str::Split<'n, char>, hit: &mut impl FnMut(&'a T)) {
+    fn for_each_match<'a, 'n>(
+        &'a self,
+        mut segments: std::str::Split<'n, char>,
+        hit: &mut impl FnMut(&'a T),
+    ) {
         let Some(segment) = segments.next() else {
             return self.here.iter().for_each(hit);
         };
@@ -169,6 +183,10 @@ mod tests {
     #[test]
     fn sub_1_a_pattern_has_at_most_64_segments_and_1024_bytes() {
         assert!(is_valid_pattern("a") && is_valid_pattern(&"*:".repeat(63)));
-        assert!(!is_valid_pattern("") && !is_valid_pattern(&":".repeat(64)) && !is_valid_pattern(&"a".repeat(1_025)));
+        assert!(
+            !is_valid_pattern("")
+                && !is_valid_pattern(&":".repeat(64))
+                && !is_valid_pattern(&"a".repeat(1_025))
+        );
     }
 }

@@ -22,7 +22,10 @@ pub(crate) enum Phase {
     /// At least one App is, or was, bound.
     Bound,
     /// It is only kept until the remote has read our last words; `awaiting` = the unregister whose Response ends it.
-    Closing { reason: CloseReason, awaiting: Option<MessageId> },
+    Closing {
+        reason: CloseReason,
+        awaiting: Option<MessageId>,
+    },
 }
 
 /// A register that asks for a binding.
@@ -37,7 +40,11 @@ pub(crate) struct Claim {
 #[derive(Debug)]
 pub(crate) enum Urgent {
     /// Encoded when it leaves.
-    Ack { to: AppId, parent: MessageId, taken: Option<u64> },
+    Ack {
+        to: AppId,
+        parent: MessageId,
+        taken: Option<u64>,
+    },
     /// A handshake message without a record.
     Raw { token: u64, encoded: Encoded },
     /// A control message of the outbox.
@@ -89,7 +96,10 @@ pub(crate) struct Peers {
 impl Peers {
     pub(crate) fn insert(&mut self, id: PeerId, peer: Peer) {
         let doubled = self.peers.insert(id, peer);
-        assert!(doubled.is_none(), "the driver gives each connection its own {id:?}");
+        assert!(
+            doubled.is_none(),
+            "the driver gives each connection its own {id:?}"
+        );
     }
 
     pub(crate) fn get(&self, id: PeerId) -> Option<&Peer> {
@@ -117,7 +127,9 @@ impl Peers {
 
     /// Puts `urgent` into the lane of `id`; false when that connection is gone.
     pub(crate) fn push_urgent(&mut self, id: PeerId, urgent: Urgent) -> bool {
-        let Some(peer) = self.peers.get_mut(&id) else { return false };
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return false;
+        };
         peer.acks += usize::from(matches!(urgent, Urgent::Ack { .. }));
         peer.urgent.push_back(urgent);
         self.wake(id);

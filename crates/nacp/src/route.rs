@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::arena::Key;
 use crate::event::{DropCause, Event, OfflineCause, PeerId, Report};
 use crate::link::{LinkState, Reach};
-use crate::message::{AppId, Encoded, Envelope, Meta, MessageId};
+use crate::message::{AppId, Encoded, Envelope, MessageId, Meta};
 use crate::outbox::Class;
 use crate::send::{Body, Draft};
 use crate::serving::Answer;
@@ -38,37 +38,72 @@ impl Nacp {
         bytes: &Bytes,
     ) {
         let encoded = Encoded::from(bytes.clone());
-        let registered = |key: &Key| self.links[*key].reach == Reach::Direct && !self.links[*key].leaving;
-        let target = self.links.find(&envelope.to).filter(registered).filter(|_| self.config.is_gateway);
+        let registered =
+            |key: &Key| self.links[*key].reach == Reach::Direct && !self.links[*key].leaving;
+        let target = self
+            .links
+            .find(&envelope.to)
+            .filter(registered)
+            .filter(|_| self.config.is_gateway);
         let Some(target) = target else {
             return self.undeliverable(now, source, envelope, encoded);
         };
         if self.links[target].peer() == Some(peer) {
-            return self.report("nacp:internal:gateway:error", "dropped", Some(target), Some(encoded));
+            return self.report(
+                "nacp:internal:gateway:error",
+                "dropped",
+                Some(target),
+                Some(encoded),
+            );
         }
         let notify = matches!(envelope.meta, Meta::Notify { .. });
         let id = MessageId::from(&*envelope.id);
         let draft = Draft {
-            body: Body::Forwarded { id, encoded, source },
+            body: Body::Forwarded {
+                id,
+                encoded,
+                source,
+            },
             class: Class::Forwarded { notify },
             tracked: false,
         };
         let sent = self.enqueue(now, target, draft, |_, _, _| {});
         if sent.is_ok() && self.forwarded_observed {
-            self.report("nacp:internal:gateway:success", "forwarded", Some(target), None);
+            self.report(
+                "nacp:internal:gateway:success",
+                "forwarded",
+                Some(target),
+                None,
+            );
         }
     }
 
     /// Nobody here is called `to`. A request is answered, so that its caller does not wait (GW-6).
-    fn undeliverable(&mut self, now: Instant, source: Key, envelope: &Envelope<'_>, encoded: Encoded) {
+    fn undeliverable(
+        &mut self,
+        now: Instant,
+        source: Key,
+        envelope: &Envelope<'_>,
+        encoded: Encoded,
+    ) {
         if !self.config.is_gateway {
-            return self.report("nacp:internal:route:error", "no-route", Some(source), Some(encoded));
+            return self.report(
+                "nacp:internal:route:error",
+                "no-route",
+                Some(source),
+                Some(encoded),
+            );
         }
         if let Meta::Request { kind, .. } = envelope.meta {
             let parent = MessageId::from(&*envelope.id);
             self.answer_at_once(now, source, &parent, Some(kind), Answer::not_ok("no-route"));
         }
-        self.report("nacp:internal:gateway:error", "dropped", Some(source), Some(encoded));
+        self.report(
+            "nacp:internal:gateway:error",
+            "dropped",
+            Some(source),
+            Some(encoded),
+        );
     }
 
     /// The record of an App that only our Gateway can know.
@@ -99,7 +134,8 @@ impl Nacp {
             self.starved.remove(&key);
             self.links.remove(key);
         } else {
-            self.timers.arm(Subject::Grace(key), now + self.config.reconnect_grace);
+            self.timers
+                .arm(Subject::Grace(key), now + self.config.reconnect_grace);
         }
     }
 
@@ -126,19 +162,32 @@ impl Nacp {
 
     /// An App behind the Gateway has shown itself.
     pub(crate) fn online_behind_gateway(&mut self, now: Instant, key: Key) {
-        let Some(peer) = self.gateway.and_then(|gateway| self.links[gateway].peer()) else { return };
+        let Some(peer) = self.gateway.and_then(|gateway| self.links[gateway].peer()) else {
+            return;
+        };
         let link = &mut self.links[key];
         link.state = LinkState::Online { peer };
         link.probe_due = false;
         let app = link.app.clone();
         self.timers.disarm(Subject::Probe(key));
-        self.timers.arm(Subject::Grace(key), now + self.config.reconnect_grace);
-        self.events.push_back(Event::Online { app, peer, is_gateway: false, resumed: true, restarted: false });
+        self.timers
+            .arm(Subject::Grace(key), now + self.config.reconnect_grace);
+        self.events.push_back(Event::Online {
+            app,
+            peer,
+            is_gateway: false,
+            resumed: true,
+            restarted: false,
+        });
         self.mark_ready(key);
     }
 
     fn keys_behind_gateway(&self) -> Vec<Key> {
-        self.links.keys().into_iter().filter(|&key| self.links[key].reach == Reach::Gateway).collect()
+        self.links
+            .keys()
+            .into_iter()
+            .filter(|&key| self.links[key].reach == Reach::Gateway)
+            .collect()
     }
 
     pub(crate) fn gateway_offline(&mut self, now: Instant) {
@@ -151,7 +200,9 @@ impl Nacp {
 
     /// The Gateway is there, maybe over another connection: what was under way goes again, who was silent is probed.
     pub(crate) fn gateway_online(&mut self, now: Instant) {
-        let Some(peer) = self.gateway.and_then(|gateway| self.links[gateway].peer()) else { return };
+        let Some(peer) = self.gateway.and_then(|gateway| self.links[gateway].peer()) else {
+            return;
+        };
         for key in self.keys_behind_gateway() {
             match self.links[key].state {
                 LinkState::Online { peer: old } if old != peer => {
@@ -173,8 +224,17 @@ impl Nacp {
     }
 
     /// Ends all links of a connection that we close for the remote's fault.
-    pub(crate) fn links_down_with(&mut self, now: Instant, peer: PeerId, reason: crate::CloseReason) {
-        let bound = self.peers.get(peer).map(|state| state.bound.clone()).unwrap_or_default();
+    pub(crate) fn links_down_with(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        reason: crate::CloseReason,
+    ) {
+        let bound = self
+            .peers
+            .get(peer)
+            .map(|state| state.bound.clone())
+            .unwrap_or_default();
         let app = bound.first().map(|&key| self.links[key].app.clone());
         self.events.push_back(Event::Report(Report {
             name: "nact:peer:error",

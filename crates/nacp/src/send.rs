@@ -7,7 +7,9 @@ use crate::calls::{Asked, Subscription};
 use crate::config::Overflow;
 use crate::event::{CallId, Event, Outcome, Report, SendId};
 use crate::link::{Debt, Link, LinkState, Reach};
-use crate::message::{AppId, Encoded, Head, Meta, MessageId, Payload, RequestKind, SignalKind, encode};
+use crate::message::{
+    AppId, Encoded, Head, MessageId, Meta, Payload, RequestKind, SignalKind, encode,
+};
 use crate::outbox::{Class, Outgoing};
 use crate::{Instant, Nacp, SendError};
 
@@ -21,14 +23,25 @@ pub(crate) struct Draft<'a> {
 /// Whose bytes they are.
 pub(crate) enum Body<'a> {
     /// Ours, to be encoded.
-    Own { meta: Meta<'a>, payload: Option<&'a Payload> },
+    Own {
+        meta: Meta<'a>,
+        payload: Option<&'a Payload>,
+    },
     /// Somebody else's, as they came (GW-1).
-    Forwarded { id: MessageId, encoded: Encoded, source: Key },
+    Forwarded {
+        id: MessageId,
+        encoded: Encoded,
+        source: Key,
+    },
 }
 
 impl<'a> Draft<'a> {
     pub(crate) fn own(meta: Meta<'a>, payload: Option<&'a Payload>, class: Class) -> Self {
-        Self { body: Body::Own { meta, payload }, class, tracked: false }
+        Self {
+            body: Body::Own { meta, payload },
+            class,
+            tracked: false,
+        }
     }
 
     pub(crate) fn tracked(self, tracked: bool) -> Self {
@@ -54,7 +67,10 @@ impl Nacp {
         deadline: Option<Instant>,
     ) -> Result<CallId, SendError> {
         let link = self.route(now, to)?;
-        let meta = Meta::Request { kind, target: Some(target.into()) };
+        let meta = Meta::Request {
+            kind,
+            target: Some(target.into()),
+        };
         let draft = Draft::own(meta, Some(payload), Class::Request);
         let seq = self.enqueue(now, link, draft, |nacp, seq, id| {
             nacp.await_response(seq, link, id.clone(), Asked::Request(kind), deadline);
@@ -102,7 +118,10 @@ impl Nacp {
         kind: SignalKind,
         payload: Option<&Payload>,
     ) -> Result<SendId, SendError> {
-        let meta = Meta::Signal { parent_id: parent.as_str().into(), kind };
+        let meta = Meta::Signal {
+            parent_id: parent.as_str().into(),
+            kind,
+        };
         let empty = Payload::default();
         let payload = (kind == SignalKind::Normal).then(|| payload.unwrap_or(&empty));
         let draft = Draft::own(meta, payload, Class::Signal).tracked(true);
@@ -153,7 +172,13 @@ impl Nacp {
         self.send_unsubscribe(now, subscription.link, &subscription.id, true)
     }
 
-    pub(crate) fn send_unsubscribe(&mut self, now: Instant, link: Key, id: &MessageId, asked: bool) -> Option<CallId> {
+    pub(crate) fn send_unsubscribe(
+        &mut self,
+        now: Instant,
+        link: Key,
+        id: &MessageId,
+        asked: bool,
+    ) -> Option<CallId> {
         let payload = text_map("targetSubId", id.as_str());
         let until = now + self.config.protocol_timeout;
         let draft = Draft::own(Meta::Unsubscribe, Some(&payload), Class::Unsubscribe);
@@ -177,7 +202,10 @@ impl Nacp {
         let encoded = encode(&head, Some(&payload));
         if subscription.established {
             let until = now + self.config.protocol_timeout;
-            self.subscriptions.get_mut(&seq).expect("looked up above").renewing = true;
+            self.subscriptions
+                .get_mut(&seq)
+                .expect("looked up above")
+                .renewing = true;
             self.await_response(seq, link, id.clone(), Asked::Subscribe, Some(until));
         }
         let outgoing = Outgoing::new(seq, id, link, Class::Subscribe, encoded);
@@ -189,20 +217,34 @@ impl Nacp {
     /// GW-2: the link to `to`, made if only a Gateway can know it.
     pub(crate) fn route(&mut self, now: Instant, to: &AppId) -> Result<Key, SendError> {
         if let Some(link) = self.links.find(to.as_str()) {
-            return if self.links[link].leaving { Err(SendError::NoRoute(to.clone())) } else { Ok(link) };
+            return if self.links[link].leaving {
+                Err(SendError::NoRoute(to.clone()))
+            } else {
+                Ok(link)
+            };
         }
         if *to == self.config.app {
             return Err(SendError::SelfAddressed(to.clone()));
         }
-        self.link_behind_gateway(now, to).ok_or_else(|| SendError::NoRoute(to.clone()))
+        self.link_behind_gateway(now, to)
+            .ok_or_else(|| SendError::NoRoute(to.clone()))
     }
 
     pub(crate) fn new_link(&mut self, app: AppId, state: LinkState, reach: Reach) -> Key {
-        let instance = self.instances.remove(&app).unwrap_or_else(|| self.identity.token());
+        let instance = self
+            .instances
+            .remove(&app)
+            .unwrap_or_else(|| self.identity.token());
         self.links.insert(Link::new(app, state, reach, instance))
     }
 
-    pub(crate) fn head<'a>(&'a self, now: Instant, link: Key, id: &'a MessageId, meta: Meta<'a>) -> Head<'a> {
+    pub(crate) fn head<'a>(
+        &'a self,
+        now: Instant,
+        link: Key,
+        id: &'a MessageId,
+        meta: Meta<'a>,
+    ) -> Head<'a> {
         Head {
             id: id.as_str(),
             from: self.config.app.as_str(),
@@ -223,7 +265,11 @@ impl Nacp {
     ) -> Result<u64, SendError> {
         let (seq, own_id) = self.identity.next();
         let (id, encoded, source) = match draft.body {
-            Body::Forwarded { id, encoded, source } => (id, encoded, Some(source)),
+            Body::Forwarded {
+                id,
+                encoded,
+                source,
+            } => (id, encoded, Some(source)),
             Body::Own { meta, payload } => {
                 let encoded = encode(&self.head(now, link, &own_id, meta), payload);
                 (own_id, encoded, None)
@@ -244,7 +290,10 @@ impl Nacp {
 
     fn admit(&mut self, class: &Class, encoded: &Encoded, link: Key) -> Result<(), SendError> {
         let bytes = encoded.len() as u64;
-        let limit = self.config.message_bytes_max.min(self.config.queue_bytes_max);
+        let limit = self
+            .config
+            .message_bytes_max
+            .min(self.config.queue_bytes_max);
         if bytes > limit {
             return Err(SendError::TooLarge { bytes, limit });
         }
@@ -257,7 +306,10 @@ impl Nacp {
             // A lossless chunk waits rather than push out another message, even after a requeue.
             (Class::Chunk { .. }, _) => {
                 let pending = self.outbox.pending();
-                over(backlog.messages + pending.messages, backlog.bytes + pending.bytes)
+                over(
+                    backlog.messages + pending.messages,
+                    backlog.bytes + pending.bytes,
+                )
             }
             (_, Overflow::Wait) => over(backlog.messages, backlog.bytes),
             (_, Overflow::Evict) => false,
@@ -267,7 +319,12 @@ impl Nacp {
             return Err(SendError::Full);
         }
         if class.is_notify() && over(backlog.messages, backlog.bytes) {
-            self.report("nacp:internal:backlog:warning", "notify-dropped", Some(link), Some(encoded.clone()));
+            self.report(
+                "nacp:internal:backlog:warning",
+                "notify-dropped",
+                Some(link),
+                Some(encoded.clone()),
+            );
             return Err(SendError::NotifyRefused);
         }
         Ok(())
@@ -280,14 +337,28 @@ impl Nacp {
         }
         loop {
             let backlog = self.outbox.backlog();
-            if backlog.messages <= self.config.queue_count_max && backlog.bytes <= self.config.queue_bytes_max {
+            if backlog.messages <= self.config.queue_count_max
+                && backlog.bytes <= self.config.queue_bytes_max
+            {
                 return;
             }
-            let oldest = self.outbox.eviction_candidate().expect("what is counted is there");
-            let reason = if oldest.class.is_notify() { "notify-evicted" } else { "fifo-evicted" };
+            let oldest = self
+                .outbox
+                .eviction_candidate()
+                .expect("what is counted is there");
+            let reason = if oldest.class.is_notify() {
+                "notify-evicted"
+            } else {
+                "fifo-evicted"
+            };
             let (seq, link, encoded) = (oldest.seq, oldest.link, oldest.encoded.clone());
             self.discard(seq);
-            self.report("nacp:internal:backlog:warning", reason, Some(link), Some(encoded));
+            self.report(
+                "nacp:internal:backlog:warning",
+                reason,
+                Some(link),
+                Some(encoded),
+            );
         }
     }
 
@@ -298,17 +369,27 @@ impl Nacp {
         }
         loop {
             let pending = self.outbox.pending();
-            if pending.messages <= self.config.queue_count_max && pending.bytes <= self.config.queue_bytes_max {
+            if pending.messages <= self.config.queue_count_max
+                && pending.bytes <= self.config.queue_bytes_max
+            {
                 return;
             }
-            let oldest = self.outbox.oldest_pending().expect("what is counted is there");
+            let oldest = self
+                .outbox
+                .oldest_pending()
+                .expect("what is counted is there");
             let (seq, link, encoded) = (oldest.seq, oldest.link, oldest.encoded.clone());
             let outgoing = self.take(seq);
             self.settle_send(&outgoing, false);
             if let Class::Response { parent, kind } = outgoing.class {
                 self.remember_debt(link, seq, Debt { parent, kind }, true);
             }
-            self.report("nacp:internal:ack:warning", "pending-overflow", Some(link), Some(encoded));
+            self.report(
+                "nacp:internal:ack:warning",
+                "pending-overflow",
+                Some(link),
+                Some(encoded),
+            );
         }
     }
 
@@ -353,13 +434,21 @@ impl Nacp {
                     serving.chunks_lost += 1;
                 }
             }
-            Class::Notify | Class::Hit | Class::Signal | Class::Forwarded { .. } | Class::Control => {}
+            Class::Notify
+            | Class::Hit
+            | Class::Signal
+            | Class::Forwarded { .. }
+            | Class::Control => {}
         }
     }
 
     fn remember_debt(&mut self, link: Key, seq: u64, debt: Debt, out: bool) {
         let link = &mut self.links[link];
-        let debts = if out { &mut link.unsure } else { &mut link.owed };
+        let debts = if out {
+            &mut link.unsure
+        } else {
+            &mut link.owed
+        };
         debts.insert(seq, debt);
         if debts.len() > DEBTS_MAX {
             debts.pop_first();
@@ -368,7 +457,10 @@ impl Nacp {
 
     pub(crate) fn settle_send(&mut self, outgoing: &Outgoing, delivered: bool) {
         if outgoing.tracked {
-            self.events.push_back(Event::Settled { send: SendId(outgoing.seq), delivered });
+            self.events.push_back(Event::Settled {
+                send: SendId(outgoing.seq),
+                delivered,
+            });
         }
     }
 
@@ -387,12 +479,19 @@ impl Nacp {
     ) {
         let app = link.map(|link| self.links[link].app.clone());
         let peer = link.and_then(|link| self.links[link].peer());
-        self.events.push_back(Event::Report(Report { name, reason, peer, app, message }));
+        self.events.push_back(Event::Report(Report {
+            name,
+            reason,
+            peer,
+            app,
+            message,
+        }));
     }
 }
 
 pub(crate) fn text_map(key: &str, value: &str) -> Payload {
-    Payload::encode(&std::collections::BTreeMap::from([(key, value)])).expect("a map of text encodes")
+    Payload::encode(&std::collections::BTreeMap::from([(key, value)]))
+        .expect("a map of text encodes")
 }
 
 #[derive(serde::Serialize)]
@@ -404,5 +503,9 @@ struct SubscribePayload<'a> {
 }
 
 fn subscribe_payload(pattern: &str, lossless: bool) -> Payload {
-    Payload::encode(&SubscribePayload { target_sub_name: pattern, reliable: lossless }).expect("text encodes")
+    Payload::encode(&SubscribePayload {
+        target_sub_name: pattern,
+        reliable: lossless,
+    })
+    .expect("text encodes")
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::arena::Key;
 use crate::event::{CallId, Event, SendId, ServingId};
-use crate::message::{Envelope, Meta, MessageId, Payload, RequestKind};
+use crate::message::{Envelope, MessageId, Meta, Payload, RequestKind};
 use crate::outbox::Class;
 use crate::peers::Urgent;
 use crate::send::Draft;
@@ -44,12 +44,20 @@ pub struct Answer {
 impl Answer {
     /// Success.
     pub fn ok(payload: Payload) -> Self {
-        Self { is_ok: true, why_not_ok: None, payload }
+        Self {
+            is_ok: true,
+            why_not_ok: None,
+            payload,
+        }
     }
 
     /// Failure, and why.
     pub fn not_ok(why: impl Into<String>) -> Self {
-        Self { is_ok: false, why_not_ok: Some(why.into()), payload: Payload::default() }
+        Self {
+            is_ok: false,
+            why_not_ok: Some(why.into()),
+            payload: Payload::default(),
+        }
     }
 }
 
@@ -72,7 +80,9 @@ impl Nacp {
     ) {
         let id = MessageId::from(&*envelope.id);
         match (kind, target) {
-            (RequestKind::Ability, Some(HEARTBEAT)) => return self.answer_heartbeat(now, link, &id),
+            (RequestKind::Ability, Some(HEARTBEAT)) => {
+                return self.answer_heartbeat(now, link, &id);
+            }
             (RequestKind::Ability, Some(INTRODUCE)) => {
                 let declaration = Payload::encode(&self.config.declaration).expect("text encodes");
                 return self.answer_at_once(now, link, &id, Some(kind), Answer::ok(declaration));
@@ -85,7 +95,12 @@ impl Nacp {
             RequestKind::Event => format!("nacp:event:{id}:process"),
             RequestKind::Ability => String::new(),
         };
-        if kind == RequestKind::Event && self.serving_events.insert((link, id.clone()), serving).is_some() {
+        if kind == RequestKind::Event
+            && self
+                .serving_events
+                .insert((link, id.clone()), serving)
+                .is_some()
+        {
             // An id outside the dedup window that is being served still: the same request once more.
             return;
         }
@@ -116,7 +131,13 @@ impl Nacp {
     fn answer_heartbeat(&mut self, now: Instant, link: Key, id: &MessageId) {
         let alive = Payload::encode(&true).expect("a flag encodes");
         if self.links[link].queues.control.len() >= URGENT_ANSWERS_MAX {
-            return self.answer_at_once(now, link, id, Some(RequestKind::Ability), Answer::ok(alive));
+            return self.answer_at_once(
+                now,
+                link,
+                id,
+                Some(RequestKind::Ability),
+                Answer::ok(alive),
+            );
         }
         let meta = Meta::Response {
             parent_id: id.as_str().into(),
@@ -142,7 +163,10 @@ impl Nacp {
             why_not_ok: answer.why_not_ok.as_deref().map(Into::into),
             kind,
         };
-        let class = Class::Response { parent: parent.clone(), kind };
+        let class = Class::Response {
+            parent: parent.clone(),
+            kind,
+        };
         let draft = Draft::own(meta.clone(), Some(&answer.payload), class);
         if self.enqueue(now, link, draft, |_, _, _| {}).is_err() {
             self.push_control(now, link, meta, Some(&answer.payload));
@@ -164,14 +188,21 @@ impl Nacp {
         let request = self.serving.get(&serving.0).ok_or(SendError::Gone)?;
         let (link, kind, parent) = (request.link, request.kind, request.id.clone());
         let complete = request.chunks_lost == 0;
-        let why = if complete { answer.why_not_ok.as_deref() } else { Some("stream-evicted") };
+        let why = if complete {
+            answer.why_not_ok.as_deref()
+        } else {
+            Some("stream-evicted")
+        };
         let meta = Meta::Response {
             parent_id: parent.as_str().into(),
             is_ok: answer.is_ok && complete,
             why_not_ok: why.map(Into::into),
             kind: Some(kind),
         };
-        let class = Class::Response { parent: parent.clone(), kind: Some(kind) };
+        let class = Class::Response {
+            parent: parent.clone(),
+            kind: Some(kind),
+        };
         let draft = Draft::own(meta, Some(&answer.payload), class).tracked(tracked);
         let seq = self.enqueue(now, link, draft, |_, _, _| {})?;
         self.serving.remove(&serving.0);
@@ -212,7 +243,11 @@ impl Nacp {
             hit_sub_name: name.as_str().into(),
             reliable: lossless,
         };
-        let class = if lossless { Class::Chunk { serving: serving.0 } } else { Class::Notify };
+        let class = if lossless {
+            Class::Chunk { serving: serving.0 }
+        } else {
+            Class::Notify
+        };
         let draft = Draft::own(meta, Some(payload), class).tracked(tracked);
         let seq = self.enqueue(now, link, draft, |_, _, _| {})?;
         if let Some(request) = self.serving.get_mut(&serving.0) {
@@ -223,13 +258,18 @@ impl Nacp {
 
     /// The bus name of an event request's stream, `nacp:event:{id}:process`; `None` when it is over or no event.
     pub fn process_name(&self, serving: ServingId) -> Option<&str> {
-        self.serving.get(&serving.0).map(|request| request.process_name.as_str()).filter(|name| !name.is_empty())
+        self.serving
+            .get(&serving.0)
+            .map(|request| request.process_name.as_str())
+            .filter(|name| !name.is_empty())
     }
 
     /// The reader of the event call `call` has taken `count` chunks in all. On a lossless stream the writer learns it
     /// in steps of a quarter of the window.
     pub fn taken(&mut self, call: CallId, count: u64) {
-        let Some(waiter) = self.waiters.get_mut(&call.0) else { return };
+        let Some(waiter) = self.waiters.get_mut(&call.0) else {
+            return;
+        };
         waiter.taken = waiter.taken.max(count);
         let step = (self.config.stream_window / 4).max(1);
         if waiter.taken - waiter.taken_told >= step {
@@ -243,7 +283,14 @@ impl Nacp {
         let record = &self.links[link];
         if let Some(peer) = record.peer().filter(|_| record.features.stream_credit) {
             let to = record.app.clone();
-            self.peers.push_urgent(peer, Urgent::Ack { to, parent, taken: Some(taken) });
+            self.peers.push_urgent(
+                peer,
+                Urgent::Ack {
+                    to,
+                    parent,
+                    taken: Some(taken),
+                },
+            );
         }
     }
 
@@ -262,12 +309,18 @@ impl Nacp {
     }
 
     pub(crate) fn on_taken(&mut self, link: Key, parent: &str, taken: u64) {
-        let Some(serving) = self.serving_events.get(&(link, MessageId::from(parent))) else { return };
-        let Some(request) = self.serving.get_mut(serving) else { return };
+        let Some(serving) = self.serving_events.get(&(link, MessageId::from(parent))) else {
+            return;
+        };
+        let Some(request) = self.serving.get_mut(serving) else {
+            return;
+        };
         request.taken = request.taken.max(taken.min(request.sent));
         if request.waiting && request.sent - request.taken < self.config.stream_window {
             request.waiting = false;
-            self.events.push_back(Event::StreamWritable { serving: ServingId(*serving) });
+            self.events.push_back(Event::StreamWritable {
+                serving: ServingId(*serving),
+            });
         }
     }
 }

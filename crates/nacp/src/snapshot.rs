@@ -88,8 +88,16 @@ pub struct Undelivered {
 impl Nacp {
     /// See [`Snapshot`]. Linear in what is known; not for the hot path.
     pub fn snapshot(&self) -> Snapshot {
-        let size = |count: crate::outbox::Count| QueueSize { messages: count.messages, bytes: count.bytes };
-        let mut links: Vec<_> = self.links.keys().into_iter().map(|key| self.link_snapshot(key)).collect();
+        let size = |count: crate::outbox::Count| QueueSize {
+            messages: count.messages,
+            bytes: count.bytes,
+        };
+        let mut links: Vec<_> = self
+            .links
+            .keys()
+            .into_iter()
+            .map(|key| self.link_snapshot(key))
+            .collect();
         links.sort_by(|a, b| a.app.cmp(&b.app));
         Snapshot {
             links,
@@ -128,10 +136,11 @@ impl Nacp {
     /// Whether every message is delivered: ACKed, or accepted where no ACK is due. Control messages do not count.
     pub fn is_drained(&self) -> bool {
         let zero = |count: crate::outbox::Count| count.messages == 0;
-        zero(self.outbox.backlog()) && self.links.keys().into_iter().all(|key| {
-            let queues = &self.links[key].queues;
-            queues.submitted.is_empty() && queues.pending.is_empty()
-        })
+        zero(self.outbox.backlog())
+            && self.links.keys().into_iter().all(|key| {
+                let queues = &self.links[key].queues;
+                queues.submitted.is_empty() && queues.pending.is_empty()
+            })
     }
 
     /// What is not delivered yet, by App and in send order.
@@ -142,7 +151,10 @@ impl Nacp {
         for key in keys {
             let queues = &self.links[key].queues;
             let lists = [&queues.pending, &queues.submitted, &queues.backlog];
-            let mut seqs: Vec<u64> = lists.into_iter().flat_map(|list| self.outbox.seqs(list)).collect();
+            let mut seqs: Vec<u64> = lists
+                .into_iter()
+                .flat_map(|list| self.outbox.seqs(list))
+                .collect();
             seqs.sort_unstable();
             for seq in seqs {
                 let outgoing = self.outbox.get(seq).expect("listed just now");

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::arena::Key;
 use crate::event::{Event, Report};
-use crate::message::{Encoded, Envelope, Meta, MessageId, Payload};
+use crate::message::{Encoded, Envelope, MessageId, Meta, Payload};
 use crate::outbox::Class;
 use crate::pattern::is_valid_pattern;
 use crate::send::{Draft, text_map};
@@ -50,9 +50,16 @@ impl Nacp {
 
     /// Sends `payload` to every remote App that subscribes to `name`, once per subscription; tells how many. The
     /// subscription `except` is passed over: the event is about a notify that it caused (SUB-4).
-    pub fn publish(&mut self, now: Instant, name: &str, payload: &Payload, except: Option<&str>) -> usize {
+    pub fn publish(
+        &mut self,
+        now: Instant,
+        name: &str,
+        payload: &Payload,
+        except: Option<&str>,
+    ) -> usize {
         let mut rows = Vec::new();
-        self.patterns.for_each_match(name, &mut |row: &u64| rows.push(*row));
+        self.patterns
+            .for_each_match(name, &mut |row: &u64| rows.push(*row));
         let mut sent = 0;
         for row in rows {
             let listen = &self.listens[&row];
@@ -74,7 +81,13 @@ impl Nacp {
         sent
     }
 
-    pub(crate) fn on_subscribe(&mut self, now: Instant, link: Key, envelope: &Envelope<'_>, bytes: &Bytes) {
+    pub(crate) fn on_subscribe(
+        &mut self,
+        now: Instant,
+        link: Key,
+        envelope: &Envelope<'_>,
+        bytes: &Bytes,
+    ) {
         let id = MessageId::from(&*envelope.id);
         let asked = envelope.payload_of(bytes).decode::<SubscribePayload>().ok();
         let Some(asked) = asked.filter(|asked| is_valid_pattern(&asked.target_sub_name)) else {
@@ -88,15 +101,29 @@ impl Nacp {
         self.patterns.insert(&asked.target_sub_name, row);
         self.listen_ids.insert((link, id.clone()), row);
         self.links[link].listens.insert(row);
-        let listen = Listen { link, id: id.clone(), pattern: asked.target_sub_name, lossless: asked.reliable };
+        let listen = Listen {
+            link,
+            id: id.clone(),
+            pattern: asked.target_sub_name,
+            lossless: asked.reliable,
+        };
         self.listens.insert(row, listen);
         let answer = Answer::ok(text_map("targetSubId", id.as_str()));
         self.answer_at_once(now, link, &id, None, answer);
     }
 
-    pub(crate) fn on_unsubscribe(&mut self, now: Instant, link: Key, envelope: &Envelope<'_>, bytes: &Bytes) {
+    pub(crate) fn on_unsubscribe(
+        &mut self,
+        now: Instant,
+        link: Key,
+        envelope: &Envelope<'_>,
+        bytes: &Bytes,
+    ) {
         let id = MessageId::from(&*envelope.id);
-        let asked = envelope.payload_of(bytes).decode::<UnsubscribePayload>().ok();
+        let asked = envelope
+            .payload_of(bytes)
+            .decode::<UnsubscribePayload>()
+            .ok();
         let target = asked.map(|asked| MessageId::from(asked.target_sub_id.as_str()));
         if target.is_some_and(|target| self.forget_listen(link, &target)) {
             self.answer_at_once(now, link, &id, None, Answer::ok(Payload::default()));
@@ -105,7 +132,14 @@ impl Nacp {
         }
     }
 
-    fn refuse_subscription(&mut self, now: Instant, link: Key, id: &MessageId, reason: &'static str, bytes: &Bytes) {
+    fn refuse_subscription(
+        &mut self,
+        now: Instant,
+        link: Key,
+        id: &MessageId,
+        reason: &'static str,
+        bytes: &Bytes,
+    ) {
         self.answer_at_once(now, link, id, None, Answer::not_ok(reason));
         self.events.push_back(Event::Report(Report {
             name: "nacp:internal:subscribe:error",
@@ -117,8 +151,13 @@ impl Nacp {
     }
 
     fn forget_listen(&mut self, link: Key, id: &MessageId) -> bool {
-        let Some(row) = self.listen_ids.remove(&(link, id.clone())) else { return false };
-        let listen = self.listens.remove(&row).expect("the two tables have the same rows");
+        let Some(row) = self.listen_ids.remove(&(link, id.clone())) else {
+            return false;
+        };
+        let listen = self
+            .listens
+            .remove(&row)
+            .expect("the two tables have the same rows");
         self.patterns.remove(&listen.pattern, &row);
         self.links[link].listens.remove(&row);
         true
@@ -126,7 +165,10 @@ impl Nacp {
 
     pub(crate) fn forget_listens_of(&mut self, link: Key) {
         for row in std::mem::take(&mut self.links[link].listens) {
-            let listen = self.listens.remove(&row).expect("the two tables have the same rows");
+            let listen = self
+                .listens
+                .remove(&row)
+                .expect("the two tables have the same rows");
             self.listen_ids.remove(&(link, listen.id));
             self.patterns.remove(&listen.pattern, &row);
         }

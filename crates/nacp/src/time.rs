@@ -40,7 +40,10 @@ impl Add<Duration> for Instant {
     type Output = Self;
     /// Saturates at the end of time (584 years after the epoch).
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 }
 

@@ -37,8 +37,8 @@ impl Nacp {
     pub fn poll_transmit(&mut self, now: Instant, peer: PeerId) -> Option<Transmit> {
         loop {
             let state = self.peers.get_mut(peer)?;
-            if let Some(urgent) = state.urgent.pop_front() {
-                if let Some(transmit) = self.transmit_urgent(now, peer, urgent) {
+            if !state.urgent.is_empty() {
+                if let Some(transmit) = self.poll_urgent(now, peer) {
                     return Some(transmit);
                 }
                 continue;
@@ -53,9 +53,23 @@ impl Nacp {
         }
     }
 
+    /// As [`poll_transmit`](Self::poll_transmit), from the urgent lane only (acks, heartbeats, handshakes): for a
+    /// connection that is full of large messages and can take no more than small ones.
+    pub fn poll_urgent(&mut self, now: Instant, peer: PeerId) -> Option<Transmit> {
+        loop {
+            let urgent = self.peers.get_mut(peer)?.urgent.pop_front()?;
+            if let Some(transmit) = self.transmit_urgent(now, peer, urgent) {
+                return Some(transmit);
+            }
+        }
+    }
+
     fn transmit_urgent(&mut self, now: Instant, peer: PeerId, urgent: Urgent) -> Option<Transmit> {
         match urgent {
-            Urgent::Raw { token, encoded } => Some(Transmit { token, message: encoded }),
+            Urgent::Raw { token, encoded } => Some(Transmit {
+                token,
+                message: encoded,
+            }),
             Urgent::Ack { to, parent, taken } => {
                 if let Some(peer) = self.peers.get_mut(peer) {
                     peer.acks -= 1;
@@ -66,21 +80,36 @@ impl Nacp {
                     from: self.config.app.as_str(),
                     to: to.as_str(),
                     t_ms: self.wall_ms(now),
-                    meta: Meta::Ack { parent_id: parent.as_str().into(), taken },
+                    meta: Meta::Ack {
+                        parent_id: parent.as_str().into(),
+                        taken,
+                    },
                 };
-                Some(Transmit { token: 0, message: encode(&head, None) })
+                Some(Transmit {
+                    token: 0,
+                    message: encode(&head, None),
+                })
             }
             Urgent::Control { link, seq } => {
                 // Its link may have gone offline since.
-                self.outbox.get(seq).filter(|outgoing| outgoing.link == link)?;
+                self.outbox
+                    .get(seq)
+                    .filter(|outgoing| outgoing.link == link)?;
                 let outgoing = self.outbox.submit(&mut self.links[link].queues, seq);
-                Some(Transmit { token: seq, message: outgoing.encoded.clone() })
+                Some(Transmit {
+                    token: seq,
+                    message: outgoing.encoded.clone(),
+                })
             }
         }
     }
 
     fn transmit_from(&mut self, now: Instant, peer: PeerId, key: Key) -> Option<Transmit> {
-        if !self.links.contains(key) || !self.links[key].ready || self.links[key].leaving || !self.may_use(key, peer) {
+        if !self.links.contains(key)
+            || !self.links[key].ready
+            || self.links[key].leaving
+            || !self.may_use(key, peer)
+        {
             return None;
         }
         self.links[key].ready = false;
@@ -93,7 +122,10 @@ impl Nacp {
         let link = &mut self.links[key];
         link.probe_due = false;
         let outgoing = self.outbox.submit(&mut link.queues, seq);
-        let transmit = Transmit { token: seq, message: outgoing.encoded.clone() };
+        let transmit = Transmit {
+            token: seq,
+            message: outgoing.encoded.clone(),
+        };
         if outgoing.bytes > self.config.large_message_bytes as u64 {
             link.large.push((seq, outgoing.source));
         }
@@ -130,7 +162,9 @@ impl Nacp {
         let free = |outgoing: &Outgoing| may_pass(link, outgoing, self.config.large_message_bytes);
         if link.forwarded == 0 {
             // All of one pair: nothing can pass.
-            return Some(first).filter(|first| free(first)).map(|first| first.seq);
+            return Some(first)
+                .filter(|first| free(first))
+                .map(|first| first.seq);
         }
         self.outbox.find(&link.queues.backlog, LOOKAHEAD, free)
     }
@@ -157,11 +191,14 @@ impl Nacp {
     /// Puts the link into its connection's turn if it has something that may leave.
     pub(crate) fn mark_ready(&mut self, key: Key) {
         let link = &self.links[key];
-        let idle = link.queues.backlog.is_empty() && (link.owed.is_empty() || link.unsure.len() >= DEBTS_OUT_MAX);
+        let idle = link.queues.backlog.is_empty()
+            && (link.owed.is_empty() || link.unsure.len() >= DEBTS_OUT_MAX);
         if link.ready || idle {
             return;
         }
-        let Some(peer) = self.peer_of(key) else { return };
+        let Some(peer) = self.peer_of(key) else {
+            return;
+        };
         if let Some(state) = self.peers.get_mut(peer) {
             state.ready.push_back(key);
             self.links[key].ready = true;
@@ -172,7 +209,9 @@ impl Nacp {
     /// Sends, in place of Responses that were evicted, small ones that say so (WAIT-5).
     fn pay_debts(&mut self, now: Instant, key: Key) {
         while self.links[key].unsure.len() < DEBTS_OUT_MAX && self.links[key].is_online() {
-            let Some((_, debt)) = self.links[key].owed.pop_first() else { return };
+            let Some((_, debt)) = self.links[key].owed.pop_first() else {
+                return;
+            };
             let meta = Meta::Response {
                 parent_id: debt.parent.as_str().into(),
                 is_ok: false,
@@ -180,7 +219,10 @@ impl Nacp {
                 kind: debt.kind,
             };
             let seq = self.push_control(now, key, meta, None);
-            let debt = Debt { parent: debt.parent.clone(), kind: debt.kind };
+            let debt = Debt {
+                parent: debt.parent.clone(),
+                kind: debt.kind,
+            };
             self.links[key].unsure.insert(seq, debt);
         }
     }
@@ -198,18 +240,25 @@ impl Nacp {
         let outgoing = Outgoing::new(seq, id, key, Class::Control, encoded);
         self.outbox.insert(&mut self.links[key].queues, outgoing);
         if let Some(peer) = self.peer_of(key) {
-            self.peers.push_urgent(peer, Urgent::Control { link: key, seq });
+            self.peers
+                .push_urgent(peer, Urgent::Control { link: key, seq });
         }
         seq
     }
 
     /// The transport has taken the last byte of the message `token` over `peer`; from here its ACK clock runs (MSG-2).
     pub fn handle_accepted(&mut self, now: Instant, peer: PeerId, token: u64) {
-        let Some(state) = self.peers.get_mut(peer) else { return };
+        let Some(state) = self.peers.get_mut(peer) else {
+            return;
+        };
         if state.close_on.is_some_and(|last| last == token) {
             return self.end_goodbye(now, peer);
         }
-        let Some(outgoing) = self.outbox.get(token).filter(|outgoing| outgoing.place == Place::Submitted) else {
+        let Some(outgoing) = self
+            .outbox
+            .get(token)
+            .filter(|outgoing| outgoing.place == Place::Submitted)
+        else {
             return;
         };
         let key = outgoing.link;
@@ -233,7 +282,9 @@ impl Nacp {
 
     /// Our last word is out: the reply to an unregister (LINK-10), or the ack of a refusal.
     pub(crate) fn end_goodbye(&mut self, now: Instant, peer: PeerId) {
-        let Some(state) = self.peers.get(peer) else { return };
+        let Some(state) = self.peers.get(peer) else {
+            return;
+        };
         let reason = match &state.phase {
             Phase::Closing { reason, .. } => reason.clone(),
             Phase::Unregistered => CloseReason::NeverRegistered,
@@ -252,7 +303,10 @@ impl Nacp {
     /// Forgets the connection and has the driver close it. Its links must have left it already.
     pub(crate) fn close_peer(&mut self, peer: PeerId, reason: CloseReason) {
         if let Some(state) = self.peers.remove(peer) {
-            debug_assert!(state.bound.is_empty(), "links leave their connection before it is closed");
+            debug_assert!(
+                state.bound.is_empty(),
+                "links leave their connection before it is closed"
+            );
             self.timers.disarm(crate::timers::Subject::Peer(peer));
             if let Phase::Challenging(claim) = state.phase
                 && let Some(link) = self.links.find(claim.app.as_str())
@@ -266,6 +320,9 @@ impl Nacp {
 
 /// Whether `outgoing` may leave while the link's large messages are being written.
 fn may_pass(link: &Link, outgoing: &Outgoing, large_bytes: usize) -> bool {
-    let pair_is_free = link.large.iter().all(|&(_, source)| source != outgoing.source);
+    let pair_is_free = link
+        .large
+        .iter()
+        .all(|&(_, source)| source != outgoing.source);
     pair_is_free && (link.large.len() < LARGE_MAX || outgoing.bytes <= large_bytes as u64)
 }

@@ -2,7 +2,9 @@
 //! messages (LINK-5, LINK-6); dropping leaves nothing (LINK-11).
 
 use crate::arena::Key;
-use crate::event::{CallId, CloseReason, DropCause, Event, OfflineCause, Outcome, PeerId, ServingId};
+use crate::event::{
+    CallId, CloseReason, DropCause, Event, OfflineCause, Outcome, PeerId, ServingId,
+};
 use crate::link::{LinkState, Reach};
 use crate::message::{Meta, encode};
 use crate::outbox::Class;
@@ -17,7 +19,9 @@ const CAUTIOUS_FROM: u32 = 2;
 impl Nacp {
     /// The connection has ended. Whatever the transport accepted before must have been reported before.
     pub fn handle_peer_down(&mut self, now: Instant, peer: PeerId) {
-        let Some(state) = self.peers.remove(peer) else { return };
+        let Some(state) = self.peers.remove(peer) else {
+            return;
+        };
         self.timers.disarm(Subject::Peer(peer));
         if let Phase::Challenging(claim) = &state.phase
             && let Some(link) = self.links.find(claim.app.as_str())
@@ -58,7 +62,11 @@ impl Nacp {
             self.schedule_probe(now, key);
         } else if let Some(peer) = peer {
             // (a) is the peer's own end; in all other cases we end it, so that the remote notices too.
-            if self.peers.get(peer).is_some_and(|state| state.bound.is_empty()) {
+            if self
+                .peers
+                .get(peer)
+                .is_some_and(|state| state.bound.is_empty())
+            {
                 self.close_peer(peer, CloseReason::LinkOffline(cause));
             }
         }
@@ -112,7 +120,12 @@ impl Nacp {
             let encoded = oldest.encoded.clone();
             link.cautious = false;
             self.discard(seq);
-            self.report("nacp:internal:backlog:warning", "parked", Some(key), Some(encoded));
+            self.report(
+                "nacp:internal:backlog:warning",
+                "parked",
+                Some(key),
+                Some(encoded),
+            );
         }
     }
 
@@ -134,8 +147,16 @@ impl Nacp {
     pub(crate) fn drop_link(&mut self, now: Instant, key: Key, cause: DropCause) {
         self.unbind(key);
         let queues = &self.links[key].queues;
-        let lists = [&queues.control, &queues.pending, &queues.submitted, &queues.backlog];
-        let messages: Vec<u64> = lists.into_iter().flat_map(|list| self.outbox.seqs(list)).collect();
+        let lists = [
+            &queues.control,
+            &queues.pending,
+            &queues.submitted,
+            &queues.backlog,
+        ];
+        let messages: Vec<u64> = lists
+            .into_iter()
+            .flat_map(|list| self.outbox.seqs(list))
+            .collect();
         for seq in messages {
             self.withdraw(seq);
         }
@@ -144,11 +165,18 @@ impl Nacp {
         }
         for seq in std::mem::take(&mut self.links[key].subscriptions) {
             self.subscriptions.remove(&seq);
-            self.events.push_back(Event::SubscriptionEnded { call: CallId(seq), outcome: Outcome::PeerGone });
+            self.events.push_back(Event::SubscriptionEnded {
+                call: CallId(seq),
+                outcome: Outcome::PeerGone,
+            });
         }
         self.forget_requests_of(key);
         self.forget_listens_of(key);
-        for subject in [Subject::Grace(key), Subject::Heartbeat(key), Subject::Probe(key)] {
+        for subject in [
+            Subject::Grace(key),
+            Subject::Heartbeat(key),
+            Subject::Probe(key),
+        ] {
             self.timers.disarm(subject);
         }
         let challenge = self.links[key].challenge.take();
@@ -169,15 +197,21 @@ impl Nacp {
         for serving in std::mem::take(&mut self.links[key].serving) {
             if let Some(request) = self.serving.remove(&serving) {
                 self.serving_events.remove(&(key, request.id));
-                self.events.push_back(Event::RequesterGone { serving: ServingId(serving) });
+                self.events.push_back(Event::RequesterGone {
+                    serving: ServingId(serving),
+                });
             }
         }
     }
 
     /// LINK-15: the remote has lost what it knew of us.
     pub(crate) fn forget_remote_memory(&mut self, now: Instant, key: Key) {
-        let acked: Vec<u64> =
-            self.links[key].waiters.iter().copied().filter(|seq| self.waiters[seq].acked).collect();
+        let acked: Vec<u64> = self.links[key]
+            .waiters
+            .iter()
+            .copied()
+            .filter(|seq| self.waiters[seq].acked)
+            .collect();
         for seq in acked {
             // A subscribe is simply made again.
             if self.subscriptions.contains_key(&seq) {
@@ -194,7 +228,10 @@ impl Nacp {
             .into_iter()
             .filter(|&seq| {
                 let class = &self.outbox.get(seq).expect("listed just now").class;
-                matches!(class, Class::Response { .. } | Class::Chunk { .. } | Class::Hit | Class::Notify)
+                matches!(
+                    class,
+                    Class::Response { .. } | Class::Chunk { .. } | Class::Hit | Class::Notify
+                )
             })
             .collect();
         for seq in stale {
@@ -213,7 +250,9 @@ impl Nacp {
 
     /// Our own departure from `app`: it is dropped at once and told so (LINK-12). False if it is unknown.
     pub fn disconnect(&mut self, now: Instant, app: &AppId) -> bool {
-        let Some(key) = self.links.find(app.as_str()) else { return false };
+        let Some(key) = self.links.find(app.as_str()) else {
+            return false;
+        };
         let direct = self.links[key].reach == Reach::Direct;
         let peer = self.links[key].peer().filter(|_| direct);
         if let Some(peer) = peer {
@@ -225,7 +264,10 @@ impl Nacp {
             if let Some(state) = self.peers.get_mut(peer)
                 && state.bound == [key]
             {
-                state.phase = Phase::Closing { reason: CloseReason::Unregistered, awaiting: Some(id) };
+                state.phase = Phase::Closing {
+                    reason: CloseReason::Unregistered,
+                    awaiting: Some(id),
+                };
                 self.timers.arm(Subject::Peer(peer), until);
             }
         }
@@ -238,35 +280,66 @@ impl Nacp {
     pub fn terminate(&mut self) {
         let mut calls: Vec<u64> = self.waiters.keys().copied().collect();
         calls.sort_unstable();
-        let mut ended: Vec<u64> =
-            self.subscriptions.keys().copied().filter(|seq| !self.waiters.contains_key(seq)).collect();
+        let mut ended: Vec<u64> = self
+            .subscriptions
+            .keys()
+            .copied()
+            .filter(|seq| !self.waiters.contains_key(seq))
+            .collect();
         ended.sort_unstable();
         let mut serving: Vec<u64> = self.serving.keys().copied().collect();
         serving.sort_unstable();
         let mut sends = Vec::new();
         for key in self.links.keys() {
             let queues = &self.links[key].queues;
-            for list in [&queues.control, &queues.pending, &queues.submitted, &queues.backlog] {
-                sends.extend(self.outbox.seqs(list).into_iter().filter(|&seq| self.outbox.get(seq).is_some_and(|out| out.tracked)));
+            for list in [
+                &queues.control,
+                &queues.pending,
+                &queues.submitted,
+                &queues.backlog,
+            ] {
+                sends.extend(
+                    self.outbox
+                        .seqs(list)
+                        .into_iter()
+                        .filter(|&seq| self.outbox.get(seq).is_some_and(|out| out.tracked)),
+                );
             }
         }
         sends.sort_unstable();
-        let terminated = |seq| Event::Done { call: CallId(seq), outcome: Outcome::Terminated };
+        let terminated = |seq| Event::Done {
+            call: CallId(seq),
+            outcome: Outcome::Terminated,
+        };
         self.events.extend(calls.into_iter().map(terminated));
-        let ends = |seq| Event::SubscriptionEnded { call: CallId(seq), outcome: Outcome::Terminated };
+        let ends = |seq| Event::SubscriptionEnded {
+            call: CallId(seq),
+            outcome: Outcome::Terminated,
+        };
         self.events.extend(ended.into_iter().map(ends));
-        self.events.extend(serving.into_iter().map(|id| Event::RequesterGone { serving: ServingId(id) }));
-        let settled = |seq| Event::Settled { send: crate::SendId(seq), delivered: false };
+        self.events
+            .extend(serving.into_iter().map(|id| Event::RequesterGone {
+                serving: ServingId(id),
+            }));
+        let settled = |seq| Event::Settled {
+            send: crate::SendId(seq),
+            delivered: false,
+        };
         self.events.extend(sends.into_iter().map(settled));
         for peer in self.peers.ids() {
-            self.events.push_back(Event::ClosePeer { peer, reason: CloseReason::Terminated });
+            self.events.push_back(Event::ClosePeer {
+                peer,
+                reason: CloseReason::Terminated,
+            });
         }
         self.forget_everything();
     }
 
     /// Whether `app` may be sent to now without waiting, waits in its grace, or is unknown.
     pub fn link_state(&self, app: &AppId) -> Option<LinkState> {
-        self.links.find(app.as_str()).map(|key| self.links[key].state)
+        self.links
+            .find(app.as_str())
+            .map(|key| self.links[key].state)
     }
 
     /// Whether a send to `app` would find a way.
@@ -279,7 +352,9 @@ impl Nacp {
         } else if *app == self.config.app {
             Err(SendError::SelfAddressed(app.clone()))
         } else {
-            self.gateway.map(|_| ()).ok_or_else(|| SendError::NoRoute(app.clone()))
+            self.gateway
+                .map(|_| ())
+                .ok_or_else(|| SendError::NoRoute(app.clone()))
         }
     }
 }

@@ -190,7 +190,10 @@ pub(crate) struct Links {
 
 impl Links {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { links: Arena::default(), by_app: SeededMap::with_hasher(seeded(seed)) }
+        Self {
+            links: Arena::default(),
+            by_app: SeededMap::with_hasher(seeded(seed)),
+        }
     }
 
     pub(crate) fn find(&self, app: &str) -> Option<Key> {

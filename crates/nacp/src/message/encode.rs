@@ -55,6 +55,16 @@ impl Encoded {
     }
 }
 
+impl From<Bytes> for Encoded {
+    /// Takes the bytes of a whole message as they came over the wire.
+    fn from(message: Bytes) -> Self {
+        Self {
+            head: message,
+            payload: Bytes::new(),
+        }
+    }
+}
+
 /// Encodes a message. A missing payload is written as the empty map, and not at all with an ack or a control signal:
 /// those have none, even if one is given.
 ///

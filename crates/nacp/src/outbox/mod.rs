@@ -53,7 +53,10 @@ pub(crate) struct Queues {
 
 impl Queues {
     pub(crate) fn is_empty(&self) -> bool {
-        self.backlog.is_empty() && self.submitted.is_empty() && self.pending.is_empty() && self.control.is_empty()
+        self.backlog.is_empty()
+            && self.submitted.is_empty()
+            && self.pending.is_empty()
+            && self.control.is_empty()
     }
 
     fn list(&mut self, outgoing: &Outgoing) -> &mut List<QUEUE> {
@@ -125,14 +128,20 @@ impl Outbox {
 
     fn enter_backlog(&mut self, queues: &mut Queues, key: Key) {
         self.count_in_backlog(key);
-        queues.backlog.insert_sorted(&mut self.records, key, |outgoing| outgoing.seq);
+        queues
+            .backlog
+            .insert_sorted(&mut self.records, key, |outgoing| outgoing.seq);
     }
 
     fn count_in_backlog(&mut self, key: Key) {
         let outgoing = &mut self.records[key];
         outgoing.place = Place::Backlog;
         self.backlog.add(outgoing.bytes);
-        let ages = if outgoing.class.is_notify() { &mut self.notifies } else { &mut self.others };
+        let ages = if outgoing.class.is_notify() {
+            &mut self.notifies
+        } else {
+            &mut self.others
+        };
         ages.insert(outgoing.seq, key);
     }
 
@@ -142,20 +151,31 @@ impl Outbox {
         if matches!(self.records[key].class, Class::Control) {
             self.records[key].place = Place::Submitted;
         } else {
-            assert_eq!(self.records[key].place, Place::Backlog, "only the Backlog is submitted");
+            assert_eq!(
+                self.records[key].place,
+                Place::Backlog,
+                "only the Backlog is submitted"
+            );
             self.detach(queues, key);
             let outgoing = &mut self.records[key];
             outgoing.place = Place::Submitted;
             if outgoing.class.needs_ack() {
                 self.submitted.add(outgoing.bytes);
             }
-            queues.submitted.insert_sorted(&mut self.records, key, |outgoing| outgoing.seq);
+            queues
+                .submitted
+                .insert_sorted(&mut self.records, key, |outgoing| outgoing.seq);
         }
         &self.records[key]
     }
 
     /// Submitted → AckPending; the ACK clock starts (MSG-2). A message that needs no ACK is complete and comes back.
-    pub(crate) fn accept(&mut self, queues: &mut Queues, seq: u64, now: Instant) -> Option<Outgoing> {
+    pub(crate) fn accept(
+        &mut self,
+        queues: &mut Queues,
+        seq: u64,
+        now: Instant,
+    ) -> Option<Outgoing> {
         let key = *self.by_seq.get(&seq)?;
         if self.records[key].place != Place::Submitted {
             return None;
@@ -172,7 +192,9 @@ impl Outbox {
         let outgoing = &mut self.records[key];
         outgoing.place = Place::AckPending(now);
         self.pending.add(outgoing.bytes);
-        queues.pending.insert_sorted(&mut self.records, key, |outgoing| outgoing.seq);
+        queues
+            .pending
+            .insert_sorted(&mut self.records, key, |outgoing| outgoing.seq);
         self.pending_age.push_back(&mut self.records, key);
         None
     }
@@ -187,7 +209,10 @@ impl Outbox {
     fn detach(&mut self, queues: &mut Queues, key: Key) {
         let outgoing = &self.records[key];
         let (seq, bytes, place) = (outgoing.seq, outgoing.bytes, outgoing.place);
-        let (control, needs_ack) = (matches!(outgoing.class, Class::Control), outgoing.class.needs_ack());
+        let (control, needs_ack) = (
+            matches!(outgoing.class, Class::Control),
+            outgoing.class.needs_ack(),
+        );
         queues.list(outgoing).unlink(&mut self.records, key);
         match place {
             Place::AckPending(_) if control => self.control_age.unlink(&mut self.records, key),
@@ -219,7 +244,8 @@ impl Outbox {
                 Some(before) => self.records[before].next_in_queue(),
                 None => queues.backlog.first(),
             };
-            while let Some(candidate) = next.filter(|&candidate| self.records[candidate].seq < seq) {
+            while let Some(candidate) = next.filter(|&candidate| self.records[candidate].seq < seq)
+            {
                 before = next;
                 next = self.records[candidate].next_in_queue();
             }
@@ -231,7 +257,11 @@ impl Outbox {
 
     /// What CAP-2 evicts next: the oldest notify, else the oldest other message.
     pub(crate) fn eviction_candidate(&self) -> Option<&Outgoing> {
-        let key = self.notifies.values().next().or_else(|| self.others.values().next())?;
+        let key = self
+            .notifies
+            .values()
+            .next()
+            .or_else(|| self.others.values().next())?;
         Some(&self.records[*key])
     }
 
@@ -243,21 +273,28 @@ impl Outbox {
     /// The acceptance that is longest without an ACK, control messages included.
     pub(crate) fn oldest_unacked(&self) -> Option<(Instant, &Outgoing)> {
         let first = |key: Option<Key>| key.map(|key| &self.records[key]);
-        [first(self.pending_age.first()), first(self.control_age.first())]
-            .into_iter()
-            .flatten()
-            .filter_map(|outgoing| match outgoing.place {
-                Place::AckPending(since) => Some((since, outgoing)),
-                Place::Backlog | Place::Submitted => None,
-            })
-            .min_by_key(|&(since, outgoing)| (since, outgoing.seq))
+        [
+            first(self.pending_age.first()),
+            first(self.control_age.first()),
+        ]
+        .into_iter()
+        .flatten()
+        .filter_map(|outgoing| match outgoing.place {
+            Place::AckPending(since) => Some((since, outgoing)),
+            Place::Backlog | Place::Submitted => None,
+        })
+        .min_by_key(|&(since, outgoing)| (since, outgoing.seq))
     }
 
     /// Starts the ACK clock of an AckPending message anew: it goes last in line.
     pub(crate) fn restart_ack_clock(&mut self, seq: u64, now: Instant) {
         let key = self.by_seq[&seq];
         let control = matches!(self.records[key].class, Class::Control);
-        let age = if control { &mut self.control_age } else { &mut self.pending_age };
+        let age = if control {
+            &mut self.control_age
+        } else {
+            &mut self.pending_age
+        };
         age.unlink(&mut self.records, key);
         self.records[key].place = Place::AckPending(now);
         age.push_back(&mut self.records, key);
@@ -265,7 +302,10 @@ impl Outbox {
 
     /// The sequence numbers of one of a link's lists, in order.
     pub(crate) fn seqs(&self, list: &List<QUEUE>) -> Vec<u64> {
-        list.keys(&self.records).into_iter().map(|key| self.records[key].seq).collect()
+        list.keys(&self.records)
+            .into_iter()
+            .map(|key| self.records[key].seq)
+            .collect()
     }
 
     /// The first of a link's list.
@@ -274,7 +314,12 @@ impl Outbox {
     }
 
     /// The first of a link's Backlog, within the first `depth`, that `wanted` accepts.
-    pub(crate) fn find(&self, list: &List<QUEUE>, depth: usize, wanted: impl Fn(&Outgoing) -> bool) -> Option<u64> {
+    pub(crate) fn find(
+        &self,
+        list: &List<QUEUE>,
+        depth: usize,
+        wanted: impl Fn(&Outgoing) -> bool,
+    ) -> Option<u64> {
         let mut next = list.first();
         for _ in 0..depth {
             let outgoing = &self.records[next?];
@@ -290,6 +335,3 @@ impl Outbox {
         *self = Self::default();
     }
 }
-
-#[cfg(test)]
-mod tests;

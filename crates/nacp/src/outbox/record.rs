@@ -32,7 +32,10 @@ pub(crate) enum Class {
     /// Its waiter has the same sequence number.
     Request,
     /// The answer to `parent`.
-    Response { parent: MessageId, kind: Option<RequestKind> },
+    Response {
+        parent: MessageId,
+        kind: Option<RequestKind>,
+    },
     /// Steers a remote event.
     Signal,
     /// Its waiter has the same sequence number.
