@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::time::{sleep, timeout};
 
 use crate::accept_pause::AcceptPause;
@@ -61,7 +61,7 @@ impl Provider for Unix {
         options: &'a Options,
     ) -> BoxFuture<'a, Result<Box<dyn Listener>, ListenError>> {
         Box::pin(async move {
-            let (listener, file) = bind(url).await?;
+            let (listener, file) = bind(url, options).await?;
             let url = file.path.to_str().map_or_else(|| url.clone(), Url::unix);
             let pause = AcceptPause::default();
             Ok(Box::new(Listening {
@@ -109,7 +109,7 @@ fn channel(stream: UnixStream, url: &Url, options: &Options) -> Channel {
     stream::channel(read, write, remote, options)
 }
 
-async fn bind(url: &Url) -> Result<(UnixListener, SocketFile), ListenError> {
+async fn bind(url: &Url, options: &Options) -> Result<(UnixListener, SocketFile), ListenError> {
     let io_error = |source| ListenError::Io {
         url: url.to_string(),
         source,
@@ -123,19 +123,20 @@ async fn bind(url: &Url) -> Result<(UnixListener, SocketFile), ListenError> {
         .map_err(io_error)?
         .ok_or_else(taken)?;
     remove_stale(&path, url).await?;
-    let listener = UnixListener::bind(&path).map_err(|source| match source.kind() {
+    let socket = UnixSocket::new_stream().map_err(io_error)?;
+    socket.bind(&path).map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => taken(),
         _ => io_error(source),
     })?;
     let identity = identity_at(&path).map_err(io_error)?;
-    Ok((
-        listener,
-        SocketFile {
-            path,
-            identity,
-            _lock: lock,
-        },
-    ))
+    // From here on the file goes away again if anything fails.
+    let file = SocketFile {
+        path,
+        identity,
+        _lock: lock,
+    };
+    let listener = socket.listen(options.accept_queue_max).map_err(io_error)?;
+    Ok((listener, file))
 }
 
 /// Removes the socket file at `path` if nobody listens there. Call it under the lock.
