@@ -288,6 +288,7 @@ mod tests {
                 if let Some(lock) = LockFile::acquire(&path).unwrap() {
                     assert_eq!(holders.fetch_add(1, SeqCst), 0, "two hold one lock");
                     held.fetch_add(1, SeqCst);
+                    std::thread::yield_now();
                     holders.fetch_sub(1, SeqCst);
                     drop(lock);
                 }
