@@ -268,3 +268,38 @@ impl Listener for Listening {
         self.url.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    #[test]
+    fn a_lock_whose_file_comes_and_goes_has_one_holder_at_most_b62() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, holders, held) = (
+            directory.path().join("a.sock"),
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+        );
+        let starter = || {
+            for _ in 0..20_000 {
+                if let Some(lock) = LockFile::acquire(&path).unwrap() {
+                    assert_eq!(holders.fetch_add(1, SeqCst), 0, "two hold one lock");
+                    held.fetch_add(1, SeqCst);
+                    std::thread::yield_now();
+                    holders.fetch_sub(1, SeqCst);
+                    drop(lock);
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(starter))));
+        assert!(held.into_inner() > 0);
+        assert_eq!(
+            fs::read_dir(directory.path()).unwrap().count(),
+            0,
+            "nothing is left behind"
+        );
+    }
+}

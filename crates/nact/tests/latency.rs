@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use nact::frame::{HEADER_SIZE, Header};
@@ -71,4 +72,52 @@ async fn dialling_one_who_does_not_accept_ends_after_the_connect_timeout() {
     let error = transports.dial("mem://busy").await.unwrap_err();
     assert!(matches!(error, DialError::Timeout { .. }));
     assert_eq!(start.elapsed(), transports.options().connect_timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_message_too_is_accepted_only_with_its_last_byte() {
+    let (here, mut there) = tokio::io::duplex(150);
+    let (read, write) = tokio::io::split(here);
+    let mut channel = stream::channel(read, write, "a narrow one", &Options::default());
+    for token in 1..=2 {
+        channel.sender.push(Outbound {
+            token,
+            body: Bytes::from(vec![1; 100]),
+            ..Outbound::default()
+        });
+    }
+    let mut accepted = Vec::new();
+    while poll_fn(|cx| Poll::Ready(channel.sender.poll_send(cx, &mut accepted).is_ready())).await {}
+    assert_eq!(accepted, [1], "132 bytes fit, 264 do not");
+    there.read_exact(&mut [0; 114]).await.unwrap();
+    poll_fn(|cx| channel.sender.poll_send(cx, &mut accepted))
+        .await
+        .unwrap();
+    assert_eq!(accepted, [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_buffers_is_flushed_before_the_sender_is_idle() {
+    let (here, mut there) = tokio::io::duplex(1000);
+    let (read, write) = tokio::io::split(here);
+    let write = tokio::io::BufWriter::with_capacity(4096, write);
+    let mut channel = stream::channel(read, write, "a buffered one", &Options::default());
+    for token in 1..=3 {
+        channel.sender.push(Outbound {
+            token,
+            body: Bytes::from(vec![1; 500]),
+            ..Outbound::default()
+        });
+    }
+    let reading = async move {
+        there.read_exact(&mut [0; 3 * 532]).await.unwrap();
+        there
+    };
+    // The time is virtual: it passes at once when nothing moves.
+    let both = async { tokio::join!(channel.sender.flush(), reading) };
+    let (accepted, _there) = tokio::time::timeout(Duration::from_secs(1), both)
+        .await
+        .expect("everything arrives");
+    assert_eq!(accepted.unwrap(), [1, 2, 3]);
+    assert!(channel.sender.is_idle());
 }
