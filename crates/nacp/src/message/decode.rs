@@ -5,6 +5,7 @@
 //! that says the right things is accepted, whatever the length of its heads; what is refused has a [`DecodeError`].
 
 use std::borrow::Cow;
+use std::num::NonZeroUsize;
 
 use bytes::Bytes;
 
@@ -114,19 +115,18 @@ pub enum DecodeError {
 /// A [`DecodeError`] for everything that is not a message; memory stays within a small multiple of the input.
 pub fn decode(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
     let mut reader = Reader::new(bytes);
-    let mut values = [None; ENVELOPE_KEYS.len()];
-    let mut version = [None; VERSION_KEYS.len()];
-    let mut meta = [None; META_KEYS.len()];
+    let mut values = [None; 8];
+    let mut version = [None; 2];
+    let mut meta = [None; 9];
     let mut payload_end = 0;
-    let header = reader.untagged()?;
-    let is_map = entries(&mut reader, header, |reader, key| {
+    let is_map = entries(&mut reader, |reader, key| {
         let Some(index) = envelope_key(key) else {
             return Ok(reader.skip()?);
         };
-        place(&mut values, index, reader, ENVELOPE_KEYS)?;
+        place(&mut values, index, reader, &ENVELOPE_KEYS)?;
         match index {
-            V => collect(reader, "v", &mut version, VERSION_KEYS, version_key),
-            META => collect(reader, "meta", &mut meta, META_KEYS, meta_key),
+            V => collect(reader, "v", &mut version, &VERSION_KEYS, version_key),
+            META => collect(reader, "meta", &mut meta, &META_KEYS, meta_key),
             PAYLOAD => {
                 reader.skip()?;
                 payload_end = reader.offset();
@@ -199,7 +199,7 @@ const TO: usize = 4;
 const T: usize = 5;
 const META: usize = 6;
 const PAYLOAD: usize = 7;
-const ENVELOPE_KEYS: [&str; 8] = ["v", "type", "id", "from", "to", "t", "meta", "payload"];
+static ENVELOPE_KEYS: [&str; 8] = ["v", "type", "id", "from", "to", "t", "meta", "payload"];
 
 #[inline]
 fn envelope_key(key: &[u8]) -> Option<usize> {
@@ -216,7 +216,7 @@ fn envelope_key(key: &[u8]) -> Option<usize> {
     })
 }
 
-const VERSION_KEYS: [&str; 2] = ["v.major", "v.minor"];
+static VERSION_KEYS: [&str; 2] = ["v.major", "v.minor"];
 
 #[inline]
 fn version_key(key: &[u8]) -> Option<usize> {
@@ -236,7 +236,7 @@ const TARGET_SUB_NAME: usize = 5;
 const HIT_SUB_NAME: usize = 6;
 const RELIABLE: usize = 7;
 const TAKEN: usize = 8;
-const META_KEYS: [&str; 9] = [
+static META_KEYS: [&str; 9] = [
     "meta.parentId",
     "meta.kind",
     "meta.target",
@@ -264,62 +264,65 @@ fn meta_key(key: &[u8]) -> Option<usize> {
     })
 }
 
-/// Walks the map that `header` begins; `entry` is called with each text key and must pass its value. Pairs with other
+/// Walks the map that comes next; `entry` is called with each text key and must pass its value. Pairs with other
 /// keys are passed. `false`: not a map.
 #[inline]
 fn entries<'a>(
     reader: &mut Reader<'a>,
-    header: Item<'a>,
     mut entry: impl FnMut(&mut Reader<'a>, &[u8]) -> Result<(), DecodeError>,
 ) -> Result<bool, DecodeError> {
-    let mut left = match header {
-        Item::Map(count) => Some(count),
-        Item::MapOpen => None,
-        _ => return Ok(false),
+    let Some(mut left) = reader.map_header()? else {
+        return Ok(false);
     };
     loop {
         match &mut left {
             Some(0) => return Ok(true),
             Some(count) => *count -= 1,
-            None if reader.peek() == Some(0xff) => {
-                reader.item()?;
-                return Ok(true);
-            }
+            None if reader.take_break() => return Ok(true),
             None => {}
         }
-        match reader.plain_text() {
-            Some(key) => entry(reader, key)?,
-            None => odd_entry(reader, &mut entry)?,
-        }
+        let joined;
+        let key = match reader.plain_text() {
+            Some(key) => key,
+            None => match odd_key(reader)? {
+                Some(key) => {
+                    joined = key;
+                    &joined[..]
+                }
+                None => continue,
+            },
+        };
+        entry(reader, key)?;
     }
 }
 
-/// An entry whose key is not a definite text.
+/// A key that is not a definite text. If it is no text at all, its value is passed as well.
 #[cold]
-fn odd_entry<'a>(
-    reader: &mut Reader<'a>,
-    entry: &mut impl FnMut(&mut Reader<'a>, &[u8]) -> Result<(), DecodeError>,
-) -> Result<(), DecodeError> {
+fn odd_key<'a>(reader: &mut Reader<'a>) -> Result<Option<Cow<'a, [u8]>>, Malformed> {
     let start = reader.offset();
     let item = reader.item()?;
-    if let Some(key) = reader.string(item, 3)? {
-        return entry(reader, &key);
+    let key = reader.string(item, 3)?;
+    if key.is_none() {
+        *reader = reader.at(start);
+        reader.skip()?;
+        reader.skip()?;
     }
-    *reader = reader.at(start);
-    reader.skip()?;
-    Ok(reader.skip()?)
+    Ok(key)
 }
+
+/// Where a value stands: never at 0, for a map's head and a key come before it.
+type Place = Option<NonZeroUsize>;
 
 /// Notes where the value of a known key stands.
 #[inline]
 fn place<const N: usize>(
-    values: &mut [Option<usize>; N],
+    values: &mut [Place; N],
     index: usize,
     reader: &Reader<'_>,
-    keys: [&'static str; N],
+    keys: &'static [&'static str; N],
 ) -> Result<(), DecodeError> {
     let offset = reader.offset();
-    match values[index].replace(offset) {
+    match std::mem::replace(&mut values[index], NonZeroUsize::new(offset)) {
         None => Ok(()),
         Some(_) => Err(DecodeError::DuplicateKey {
             key: keys[index],
@@ -333,13 +336,12 @@ fn place<const N: usize>(
 fn collect<const N: usize>(
     reader: &mut Reader<'_>,
     name: &'static str,
-    values: &mut [Option<usize>; N],
-    keys: [&'static str; N],
-    index_of: fn(&[u8]) -> Option<usize>,
+    values: &mut [Place; N],
+    keys: &'static [&'static str; N],
+    index_of: impl Fn(&[u8]) -> Option<usize>,
 ) -> Result<(), DecodeError> {
     let offset = reader.offset();
-    let header = reader.untagged()?;
-    let is_map = entries(reader, header, |reader, key| {
+    let is_map = entries(reader, |reader, key| {
         if let Some(index) = index_of(key) {
             place(values, index, reader, keys)?;
         }
@@ -360,22 +362,26 @@ fn collect<const N: usize>(
 /// well-formed; whether it is what its key wants is found out here.
 struct Found<'a, 'k> {
     reader: Reader<'a>,
-    values: &'k [Option<usize>],
+    values: &'k [Place],
     keys: &'k [&'static str],
 }
 
 impl<'a> Found<'a, '_> {
     #[inline]
     fn required(&self, index: usize) -> Result<usize, DecodeError> {
-        self.values[index].ok_or(DecodeError::MissingKey {
-            key: self.keys[index],
-        })
+        match self.values[index] {
+            Some(offset) => Ok(offset.get()),
+            None => Err(DecodeError::MissingKey {
+                key: self.keys[index],
+            }),
+        }
     }
 
     /// Where an optional value stands; null and undefined are as good as none.
     #[inline]
     fn optional(&self, index: usize) -> Option<usize> {
         self.values[index]
+            .map(NonZeroUsize::get)
             .filter(|&offset| !matches!(self.reader.at(offset).peek(), Some(0xf6 | 0xf7)))
     }
 
@@ -460,6 +466,9 @@ impl<'a> Found<'a, '_> {
 
     fn integer(&self, index: usize) -> Result<u64, DecodeError> {
         let offset = self.required(index)?;
+        if let Some(n) = self.reader.at(offset).plain_argument(0) {
+            return Ok(n);
+        }
         let item = self.reader.at(offset).untagged()?;
         item.as_u64()
             .ok_or_else(|| self.wrong(index, "a non-negative integer", offset))
@@ -481,7 +490,7 @@ impl<'a> Found<'a, '_> {
 
     /// `t` is for people: whatever it is, the message is as good.
     fn t_ms(&self) -> Result<u64, DecodeError> {
-        let Some(offset) = self.values[T] else {
+        let Some(offset) = self.values[T].map(NonZeroUsize::get) else {
             return Ok(0);
         };
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -522,6 +531,7 @@ impl<'a> Found<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn meta(&self, message_type: MessageType) -> Result<Meta<'a>, DecodeError> {
         Ok(match message_type {
             MessageType::Register => Meta::Register,
