@@ -197,6 +197,13 @@ impl<'a> Reader<'a> {
     /// The content of the definite text that comes next, if one does; otherwise nothing is read.
     #[inline(always)]
     pub(crate) fn plain_text(&mut self) -> Option<&'a [u8]> {
+        let (&initial, rest) = self.bytes.get(self.at..)?.split_first()?;
+        let short = initial.wrapping_sub(0x60);
+        if short < 24 {
+            let text = rest.get(..usize::from(short))?; // all keys
+            self.at += 1 + text.len();
+            return Some(text);
+        }
         let (initial, length, start) = self.head(self.at)?;
         if initial >> 5 != 3 {
             return None;

@@ -367,7 +367,7 @@ struct Found<'a, 'k> {
 }
 
 impl<'a> Found<'a, '_> {
-    #[inline]
+    #[inline(always)]
     fn required(&self, index: usize) -> Result<usize, DecodeError> {
         match self.values[index] {
             Some(offset) => Ok(offset.get()),
@@ -378,7 +378,7 @@ impl<'a> Found<'a, '_> {
     }
 
     /// Where an optional value stands; null and undefined are as good as none.
-    #[inline]
+    #[inline(always)]
     fn optional(&self, index: usize) -> Option<usize> {
         self.values[index]
             .map(NonZeroUsize::get)
@@ -394,11 +394,22 @@ impl<'a> Found<'a, '_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn text_at(&self, index: usize, offset: usize) -> Result<Cow<'a, str>, DecodeError> {
         match self.reader.at(offset).plain_text().map(std::str::from_utf8) {
             Some(Ok(text)) => Ok(Cow::Borrowed(text)),
             _ => self.odd_text_at(index, offset),
+        }
+    }
+
+    /// As [`text_at`](Self::text_at), for a text that is only compared: then its bytes do.
+    #[inline(always)]
+    fn name_at(&self, index: usize, offset: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+        match self.reader.at(offset).plain_text() {
+            Some(name) => Ok(Cow::Borrowed(name)),
+            None => Ok(Cow::Owned(
+                self.odd_text_at(index, offset)?.into_owned().into_bytes(),
+            )),
         }
     }
 
@@ -424,19 +435,19 @@ impl<'a> Found<'a, '_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn text(&self, index: usize) -> Result<Cow<'a, str>, DecodeError> {
         self.text_at(index, self.required(index)?)
     }
 
-    #[inline]
+    #[inline(always)]
     fn optional_text(&self, index: usize) -> Result<Option<Cow<'a, str>>, DecodeError> {
         self.optional(index)
             .map(|offset| self.text_at(index, offset))
             .transpose()
     }
 
-    #[inline]
+    #[inline(always)]
     fn id(&self, index: usize) -> Result<Cow<'a, str>, DecodeError> {
         let offset = self.required(index)?;
         let id = self.text_at(index, offset)?;
@@ -450,7 +461,7 @@ impl<'a> Found<'a, '_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn app_id(&self, index: usize) -> Result<Cow<'a, str>, DecodeError> {
         let offset = self.required(index)?;
         let id = self.text_at(index, offset)?;
@@ -464,6 +475,7 @@ impl<'a> Found<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn integer(&self, index: usize) -> Result<u64, DecodeError> {
         let offset = self.required(index)?;
         if let Some(n) = self.reader.at(offset).plain_argument(0) {
@@ -474,6 +486,7 @@ impl<'a> Found<'a, '_> {
             .ok_or_else(|| self.wrong(index, "a non-negative integer", offset))
     }
 
+    #[inline(always)]
     fn boolean(&self, index: usize) -> Result<bool, DecodeError> {
         let offset = self.required(index)?;
         match self.reader.at(offset).untagged()? {
@@ -482,13 +495,15 @@ impl<'a> Found<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn message_type(&self) -> Result<MessageType, DecodeError> {
         let offset = self.required(TYPE)?;
-        let name = self.text_at(TYPE, offset)?;
-        MessageType::from_name(&name).ok_or(DecodeError::UnknownType { offset })
+        let name = self.name_at(TYPE, offset)?;
+        MessageType::from_bytes(&name).ok_or(DecodeError::UnknownType { offset })
     }
 
     /// `t` is for people: whatever it is, the message is as good.
+    #[inline(always)]
     fn t_ms(&self) -> Result<u64, DecodeError> {
         let Some(offset) = self.values[T].map(NonZeroUsize::get) else {
             return Ok(0);
@@ -502,14 +517,15 @@ impl<'a> Found<'a, '_> {
         })
     }
 
+    #[inline(always)]
     fn request_kind(
         &self,
         message_type: MessageType,
         offset: usize,
     ) -> Result<RequestKind, DecodeError> {
-        match &*self.text_at(KIND, offset)? {
-            "event" => Ok(RequestKind::Event),
-            "ability" => Ok(RequestKind::Ability),
+        match &*self.name_at(KIND, offset)? {
+            b"event" => Ok(RequestKind::Event),
+            b"ability" => Ok(RequestKind::Ability),
             _ => Err(DecodeError::UnknownKind {
                 message_type,
                 offset,
@@ -517,13 +533,14 @@ impl<'a> Found<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn signal_kind(&self) -> Result<SignalKind, DecodeError> {
         let offset = self.required(KIND)?;
-        match &*self.text_at(KIND, offset)? {
-            "normal" => Ok(SignalKind::Normal),
-            "pause" => Ok(SignalKind::Pause),
-            "resume" => Ok(SignalKind::Resume),
-            "abort" => Ok(SignalKind::Abort),
+        match &*self.name_at(KIND, offset)? {
+            b"normal" => Ok(SignalKind::Normal),
+            b"pause" => Ok(SignalKind::Pause),
+            b"resume" => Ok(SignalKind::Resume),
+            b"abort" => Ok(SignalKind::Abort),
             _ => Err(DecodeError::UnknownKind {
                 message_type: MessageType::Signal,
                 offset,

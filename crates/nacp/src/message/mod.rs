@@ -316,16 +316,20 @@ impl MessageType {
 
     /// The type with that name on the wire.
     pub fn from_name(name: &str) -> Option<Self> {
+        Self::from_bytes(name.as_bytes())
+    }
+
+    fn from_bytes(name: &[u8]) -> Option<Self> {
         Some(match name {
-            "register" => Self::Register,
-            "unregister" => Self::Unregister,
-            "subscribe" => Self::Subscribe,
-            "unsubscribe" => Self::Unsubscribe,
-            "notify" => Self::Notify,
-            "request" => Self::Request,
-            "response" => Self::Response,
-            "signal" => Self::Signal,
-            "ack" => Self::Ack,
+            b"register" => Self::Register,
+            b"unregister" => Self::Unregister,
+            b"subscribe" => Self::Subscribe,
+            b"unsubscribe" => Self::Unsubscribe,
+            b"notify" => Self::Notify,
+            b"request" => Self::Request,
+            b"response" => Self::Response,
+            b"signal" => Self::Signal,
+            b"ack" => Self::Ack,
             _ => return None,
         })
     }
