@@ -7,6 +7,20 @@ use nacp::{Payload, Value};
 /// An ack by hand; whatever follows belongs to the same map.
 const ACK: &[u8] = b"\xbf\x61v\xa2\x65major\x02\x65minor\x01\x64type\x63ack\x64from\x61f\x62to\x61t\x62id\x7f\x61a\x61b\xff\x64meta\xa1\x68parentId\x61p\x67payload";
 
+/// Some captured messages, and first frames of longer ones.
+fn captured() -> impl Iterator<Item = Bytes> {
+    include_str!("data/nasdk-1.0.4-tcp.jsonl")
+        .lines()
+        .step_by(8)
+        .map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let frame = line["frame"].as_str().unwrap();
+            (32..frame.len() / 2)
+                .map(|at| u8::from_str_radix(&frame[2 * at..2 * at + 2], 16).unwrap())
+                .collect()
+        })
+}
+
 /// Messages that use much of the format.
 fn samples() -> Vec<Bytes> {
     let payload = Payload::encode(&Value::Map(vec![
@@ -63,20 +77,10 @@ fn samples() -> Vec<Bytes> {
         .to_bytes()
     });
     let open = [ACK, b"\x9f\x5f\x41\x00\xff\xff\xff"];
-    let captured = include_str!("data/nasdk-1.0.4-tcp.jsonl")
-        .lines()
-        .step_by(8)
-        .map(|line| {
-            let line: serde_json::Value = serde_json::from_str(line).unwrap();
-            let frame = line["frame"].as_str().unwrap();
-            (32..frame.len() / 2)
-                .map(|at| u8::from_str_radix(&frame[2 * at..2 * at + 2], 16).unwrap())
-                .collect()
-        });
     encoded
         .into_iter()
         .chain([open.concat().into()])
-        .chain(captured)
+        .chain(captured())
         .collect()
 }
 

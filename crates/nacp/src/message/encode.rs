@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::cbor::{Sink, put_float, put_head, put_text, put_unsigned};
-use super::{Head, Meta, Payload, SignalKind};
+use super::{Head, Meta, Payload, RequestKind, SignalKind};
 
 /// From this size on a payload stays a segment of its own: below it, one contiguous write is cheaper than two.
 const SEGMENT_MIN: usize = 4 * 1024 + 1;
@@ -175,26 +175,7 @@ fn put_meta(sink: &mut impl Sink, meta: &Meta<'_>) {
             why_not_ok,
             kind,
         } => {
-            put_head(
-                sink,
-                5,
-                2 + u64::from(why_not_ok.is_some()) + u64::from(kind.is_some()),
-            );
-            sink.put(b"\x68parentId");
-            put_text(sink, parent_id);
-            sink.put(if *is_ok {
-                b"\x64isOk\xf5"
-            } else {
-                b"\x64isOk\xf4"
-            });
-            if let Some(why_not_ok) = why_not_ok {
-                sink.put(b"\x68whyNotOk");
-                put_text(sink, why_not_ok);
-            }
-            if let Some(kind) = kind {
-                sink.put(b"\x64kind");
-                put_text(sink, kind.as_str());
-            }
+            put_response(sink, parent_id, *is_ok, why_not_ok.as_deref(), *kind);
         }
         Meta::Signal { parent_id, kind } => {
             sink.put(b"\xa2\x68parentId");
@@ -211,5 +192,35 @@ fn put_meta(sink: &mut impl Sink, meta: &Meta<'_>) {
                 put_unsigned(sink, *taken);
             }
         }
+    }
+}
+
+#[inline]
+fn put_response(
+    sink: &mut impl Sink,
+    parent_id: &str,
+    is_ok: bool,
+    why_not_ok: Option<&str>,
+    kind: Option<RequestKind>,
+) {
+    put_head(
+        sink,
+        5,
+        2 + u64::from(why_not_ok.is_some()) + u64::from(kind.is_some()),
+    );
+    sink.put(b"\x68parentId");
+    put_text(sink, parent_id);
+    sink.put(if is_ok {
+        b"\x64isOk\xf5"
+    } else {
+        b"\x64isOk\xf4"
+    });
+    if let Some(why_not_ok) = why_not_ok {
+        sink.put(b"\x68whyNotOk");
+        put_text(sink, why_not_ok);
+    }
+    if let Some(kind) = kind {
+        sink.put(b"\x64kind");
+        put_text(sink, kind.as_str());
     }
 }
