@@ -9,6 +9,7 @@ use crate::event::{CloseReason, DropCause, Event, Outcome, PeerId, ServingId};
 use crate::identity::seq_of;
 use crate::link::{LinkState, Reach};
 use crate::message::{Encoded, Envelope, MessageId, Meta, Payload, SignalKind, decode, encode};
+use crate::outbox::Class;
 use crate::peers::{Phase, Urgent};
 use crate::{Instant, Nacp, PeerViolation};
 
@@ -31,7 +32,7 @@ impl Nacp {
                 .get(peer)
                 .is_some_and(|state| matches!(state.phase, Phase::Unregistered))
         {
-            self.close_peer(peer, CloseReason::Violation(violation.reason()));
+            self.close_for(now, peer, violation);
         }
         result
     }
@@ -161,7 +162,7 @@ impl Nacp {
         let waiting = self.peers.get(peer).map_or(0, |peer| peer.acks);
         if waiting >= self.config.acks_waiting_max {
             let violation = PeerViolation::NotReading { waiting };
-            self.links_down_with(now, peer, CloseReason::Violation(violation.reason()));
+            self.close_for(now, peer, &violation);
             return Err(violation);
         }
         let ack = Urgent::Ack {
@@ -214,8 +215,10 @@ impl Nacp {
             waiter.acked = true;
         }
         let record = &mut self.links[link];
-        record.acked = true;
-        let resumes = std::mem::take(&mut record.cautious);
+        // A remote that dies of a message ACKs its handshake each time before: only what it handled counts (MSG-9).
+        let handled = !matches!(outgoing.class, Class::Control);
+        record.acked |= handled;
+        let resumes = handled && std::mem::take(&mut record.cautious);
         let paid = record.unsure.remove(&seq).is_some();
         let probed = record
             .challenge

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::arena::Key;
-use crate::event::{DropCause, Event, OfflineCause, PeerId, Report};
+use crate::event::{DropCause, Event, OfflineCause, PeerId};
 use crate::link::{LinkState, Reach};
 use crate::message::{AppId, Encoded, Envelope, MessageId, Meta};
 use crate::outbox::Class;
@@ -221,31 +221,5 @@ impl Nacp {
         for key in self.keys_behind_gateway() {
             self.drop_link(now, key, cause);
         }
-    }
-
-    /// Ends all links of a connection that we close for the remote's fault.
-    pub(crate) fn links_down_with(
-        &mut self,
-        now: Instant,
-        peer: PeerId,
-        reason: crate::CloseReason,
-    ) {
-        let bound = self
-            .peers
-            .get(peer)
-            .map(|state| state.bound.clone())
-            .unwrap_or_default();
-        let app = bound.first().map(|&key| self.links[key].app.clone());
-        self.events.push_back(Event::Report(Report {
-            name: "nact:peer:error",
-            reason: "not-reading",
-            peer: Some(peer),
-            app,
-            message: None,
-        }));
-        for key in bound {
-            self.go_offline(now, key, OfflineCause::PeerDown);
-        }
-        self.close_peer(peer, reason);
     }
 }

@@ -190,7 +190,7 @@ impl Nacp {
         sent.ok().filter(|_| asked).map(CallId)
     }
 
-    /// Makes an explicit subscription again on a remote that lost it (LINK-15): the same message, first in line.
+    /// Makes an explicit subscription again on a remote that lost it (LINK-15): the same message, in its old place.
     pub(crate) fn renew_subscription(&mut self, now: Instant, seq: u64) {
         let subscription = &self.subscriptions[&seq];
         if self.outbox.get(seq).is_some() {

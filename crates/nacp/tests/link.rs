@@ -20,10 +20,18 @@ fn link_1_link_2_a_registered_app_is_online_then_offline_then_dropped() {
     assert_eq!(rig.nacp.link_state(&app("b")), None);
     rig.send_register(peer, "b", &Rig::registration(None, &[], false));
     assert_eq!(links(&rig.events()), [("online", "b".to_owned())]);
-    assert_eq!(rig.nacp.link_state(&app("b")), Some(LinkState::Online { peer }));
+    assert_eq!(
+        rig.nacp.link_state(&app("b")),
+        Some(LinkState::Online { peer })
+    );
     rig.cut(peer);
     assert_eq!(links(&rig.events()), [("offline", "b".to_owned())]);
-    assert_eq!(rig.nacp.link_state(&app("b")), Some(LinkState::Offline { until: rig.now + 2_000 * MS }));
+    assert_eq!(
+        rig.nacp.link_state(&app("b")),
+        Some(LinkState::Offline {
+            until: rig.now + 2_000 * MS
+        })
+    );
     rig.advance(1_999 * MS);
     assert_eq!(links(&rig.events()), []);
     rig.advance(MS);
@@ -48,7 +56,10 @@ fn link_4a_a_closed_connection_takes_its_apps_offline() {
     let (b, c) = (rig.register("b"), rig.register("c"));
     rig.cut(b);
     assert_eq!(links(&rig.events()), [("offline", "b".to_owned())]);
-    assert_eq!(rig.nacp.link_state(&app("c")), Some(LinkState::Online { peer: c }));
+    assert_eq!(
+        rig.nacp.link_state(&app("c")),
+        Some(LinkState::Online { peer: c })
+    );
 }
 
 #[test]
@@ -72,11 +83,20 @@ fn link_5_going_offline_keeps_waiters_and_subscriptions() {
     let mut rig = Rig::new(|_| {});
     let peer = rig.register("b");
     let call = rig.event_call("b", "r1");
-    let subscription = rig.nacp.subscribe(rig.now, &app("b"), "task:*", false).unwrap();
+    let subscription = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "task:*", false)
+        .unwrap();
     for message in rig.out(peer) {
         rig.ack(peer, "b", &message.id);
     }
-    rig.send(peer, "b", "sub-1", Meta::Subscribe, Some(&map("targetSubName", "x:*")));
+    rig.send(
+        peer,
+        "b",
+        "sub-1",
+        Meta::Subscribe,
+        Some(&map("targetSubName", "x:*")),
+    );
     let id = rig.id_of(subscription);
     rig.answer(peer, "b", &id, None, &map("targetSubId", &id));
     rig.out(peer);
@@ -92,13 +112,35 @@ fn link_5_going_offline_keeps_waiters_and_subscriptions() {
     assert_eq!(rig.nacp.publish(rig.now, "x:y", &text("hit"), None), 1);
     rig.out(peer);
     let call_id = rig.id_of(call);
-    rig.send(peer, "b", "n1", notify(&call_id, "nacp:event:x:process"), Some(&text("chunk")));
-    rig.send(peer, "b", "n2", notify(&id, "task:done"), Some(&text("done")));
-    let targets: Vec<_> = rig.events().into_iter().filter_map(|event| match event {
-        Event::Notify { target, .. } => Some(target),
-        _ => None,
-    }).collect();
-    assert_eq!(targets, [NotifyTarget::Call(call), NotifyTarget::Subscription(subscription)]);
+    rig.send(
+        peer,
+        "b",
+        "n1",
+        notify(&call_id, "nacp:event:x:process"),
+        Some(&text("chunk")),
+    );
+    rig.send(
+        peer,
+        "b",
+        "n2",
+        notify(&id, "task:done"),
+        Some(&text("done")),
+    );
+    let targets: Vec<_> = rig
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Notify { target, .. } => Some(target),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        targets,
+        [
+            NotifyTarget::Call(call),
+            NotifyTarget::Subscription(subscription)
+        ]
+    );
 }
 
 #[test]
@@ -148,7 +190,11 @@ fn link_8_a_register_inside_the_grace_replays_after_the_handshakes_own_messages(
         rig.ack(peer, "b", &message.id);
     }
     rig.advance(Duration::from_secs(600));
-    assert_eq!(links(&rig.events()), [("online", "b".to_owned())], "the grace is cancelled");
+    assert_eq!(
+        links(&rig.events()),
+        [("online", "b".to_owned())],
+        "the grace is cancelled"
+    );
 }
 
 #[test]
@@ -163,7 +209,10 @@ fn link_9_a_replayed_message_is_acked_again_and_not_processed_again() {
     rig.ask(peer, "b", "r1", RequestKind::Ability, "do");
     assert_eq!(requests(&rig.events()), []);
     let sent = rig.out(peer);
-    assert_eq!((kinds(&sent), sent[0].parent.as_deref()), (vec!["ack"], Some("r1")));
+    assert_eq!(
+        (kinds(&sent), sent[0].parent.as_deref()),
+        (vec!["ack"], Some("r1"))
+    );
 }
 
 #[test]
@@ -173,7 +222,10 @@ fn link_10_unregister_is_answered_and_drops_the_app_when_the_answer_is_accepted(
     rig.send(peer, "b", "bye", Meta::Unregister, None);
     let sent = rig.submit(peer);
     assert_eq!(kinds(&sent), ["ack", "response"]);
-    assert!(rig.nacp.link_state(&app("b")).is_some(), "not before the answer is accepted");
+    assert!(
+        rig.nacp.link_state(&app("b")).is_some(),
+        "not before the answer is accepted"
+    );
     rig.nacp.handle_accepted(rig.now, peer, sent[0].token);
     rig.nacp.handle_accepted(rig.now, peer, sent[1].token);
     let events = rig.events();
@@ -201,7 +253,13 @@ fn link_11_dropping_leaves_nothing_and_settles_everything_once() {
     let submitted = rig.signal_to("b", "submitted");
     rig.submit(peer);
     rig.ask(peer, "b", "r1", RequestKind::Event, "do");
-    rig.send(peer, "b", "sub-1", Meta::Subscribe, Some(&map("targetSubName", "x:*")));
+    rig.send(
+        peer,
+        "b",
+        "sub-1",
+        Meta::Subscribe,
+        Some(&map("targetSubName", "x:*")),
+    );
     let serving = requests(&rig.events())[0].0;
     offline(&mut rig, peer);
     let backlogged = rig.signal_to("b", "backlogged");
@@ -210,8 +268,16 @@ fn link_11_dropping_leaves_nothing_and_settles_everything_once() {
     let gone = |call| (call, Outcome::PeerGone);
     assert_eq!(outcomes(&events), [gone(acked), gone(pending)]);
     assert_eq!(settled(&events), [(submitted, false), (backlogged, false)]);
-    assert!(events.iter().any(|event| matches!(event, Event::RequesterGone { serving: gone } if *gone == serving)));
-    assert_eq!(rig.nacp.respond(rig.now, serving, &Answer::ok(text("late")), false), Err(SendError::Gone));
+    assert!(
+        events.iter().any(
+            |event| matches!(event, Event::RequesterGone { serving: gone } if *gone == serving)
+        )
+    );
+    assert_eq!(
+        rig.nacp
+            .respond(rig.now, serving, &Answer::ok(text("late")), false),
+        Err(SendError::Gone)
+    );
     assert_eq!(rig.nacp.publish(rig.now, "x:y", &text("hit"), None), 0);
     let empty = Snapshot {
         links: vec![],
@@ -281,11 +347,24 @@ fn link_13_b08_failed_attempts_leave_an_offline_app_and_its_backlog_alone() {
     let third = rig.dial("b");
     assert_eq!(kinds(&rig.out(third)), ["register"]);
     rig.advance(10_000 * MS);
-    assert_eq!(closed(&rig.events()), [(third, "response-timeout".to_owned())]);
+    assert_eq!(
+        closed(&rig.events()),
+        [(third, "response-timeout".to_owned())]
+    );
     let fourth = rig.dial("b");
     let register = rig.out(fourth).remove(0);
-    rig.answer(fourth, "b", &register.id, Some("appId-in-use"), &Payload::default());
-    assert_eq!(kinds(&rig.out(fourth)), ["ack"], "a refusal is ACKed, then we leave");
+    rig.answer(
+        fourth,
+        "b",
+        &register.id,
+        Some("appId-in-use"),
+        &Payload::default(),
+    );
+    assert_eq!(
+        kinds(&rig.out(fourth)),
+        ["ack"],
+        "a refusal is ACKed, then we leave"
+    );
     assert_eq!(closed(&rig.events()), [(fourth, "appId-in-use".to_owned())]);
     assert_eq!(rig.nacp.snapshot().backlog.messages, 3);
     let fifth = rig.dial("b");
@@ -308,7 +387,13 @@ fn link_18_b34_only_the_given_clock_counts_and_an_overdue_tick_fires_once() {
     rig.now += 6_000 * MS;
     rig.nacp.handle_timeout(rig.now);
     rig.nacp.handle_timeout(rig.now);
-    assert_eq!(rig.out(peer).iter().filter(|message| message.is_heartbeat()).count(), 1);
+    assert_eq!(
+        rig.out(peer)
+            .iter()
+            .filter(|message| message.is_heartbeat())
+            .count(),
+        1
+    );
     assert!(rig.events().is_empty());
 }
 
@@ -332,7 +417,13 @@ fn poll_timeout_names_the_reason_of_the_next_deadline() {
     let peer = rig.register("b");
     rig.signal_to("b", "m1");
     rig.out(peer);
-    assert_eq!(rig.nacp.poll_timeout(), Some((rig.now + Duration::from_secs(10), Timer::AckTimeout)));
+    assert_eq!(
+        rig.nacp.poll_timeout(),
+        Some((rig.now + Duration::from_secs(10), Timer::AckTimeout))
+    );
     rig.cut(peer);
-    assert_eq!(rig.nacp.poll_timeout(), Some((rig.now + Duration::from_secs(120), Timer::Grace)));
+    assert_eq!(
+        rig.nacp.poll_timeout(),
+        Some((rig.now + Duration::from_secs(120), Timer::Grace))
+    );
 }

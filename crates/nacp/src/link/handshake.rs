@@ -248,6 +248,7 @@ impl Nacp {
             kind: None,
         };
         self.push_control(now, key, meta, Some(&payload));
+        self.tell_taken_again(key);
         self.start_heartbeats(now, key, false);
     }
 
@@ -398,6 +399,7 @@ impl Nacp {
             },
         );
         let key = self.bind(now, peer, app, &registration, takes_slot);
+        self.tell_taken_again(key);
         self.start_heartbeats(now, key, true);
         Ok(())
     }
@@ -511,8 +513,6 @@ impl Nacp {
         });
         if restarted {
             self.forget_remote_memory(now, key);
-        } else {
-            self.tell_taken_again(key);
         }
         self.mark_ready(key);
         if takes_slot {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacp::message::{Head, Meta, MessageType, Registration, decode, encode};
+use nacp::message::{Head, MessageType, Meta, Registration, decode, encode};
 use nacp::*;
 
 /// A message that the core sent, decoded and owned.
@@ -60,7 +60,12 @@ impl Rig {
         let mut config = Config::new(app("me"));
         config.heartbeat_interval = None;
         change(&mut config);
-        Self { nacp: Nacp::new(config, 1_700_000_000_000, [7; 32]), now: Instant::EPOCH, peers: 0, ids: 0 }
+        Self {
+            nacp: Nacp::new(config, 1_700_000_000_000, [7; 32]),
+            now: Instant::EPOCH,
+            peers: 0,
+            ids: 0,
+        }
     }
 
     pub fn accept(&mut self) -> PeerId {
@@ -73,7 +78,13 @@ impl Rig {
     pub fn dial(&mut self, expect: &str) -> PeerId {
         self.peers += 1;
         let peer = PeerId(self.peers);
-        self.nacp.handle_peer_up(self.now, peer, Role::Dialer { expect: app(expect) });
+        self.nacp.handle_peer_up(
+            self.now,
+            peer,
+            Role::Dialer {
+                expect: app(expect),
+            },
+        );
         peer
     }
 
@@ -91,22 +102,52 @@ impl Rig {
         meta: Meta<'_>,
         payload: Option<&Payload>,
     ) -> Result<(), PeerViolation> {
-        let head = Head { id, from, to, t_ms: 0, meta };
+        let head = Head {
+            id,
+            from,
+            to,
+            t_ms: 0,
+            meta,
+        };
         let bytes = encode(&head, payload).to_bytes();
         self.nacp.handle_message(self.now, peer, &bytes)
     }
 
     /// A message of `from` to us.
-    pub fn send(&mut self, peer: PeerId, from: &str, id: &str, meta: Meta<'_>, payload: Option<&Payload>) {
-        self.try_send(peer, from, "me", id, meta, payload).expect("a legal message");
+    pub fn send(
+        &mut self,
+        peer: PeerId,
+        from: &str,
+        id: &str,
+        meta: Meta<'_>,
+        payload: Option<&Payload>,
+    ) {
+        self.try_send(peer, from, "me", id, meta, payload)
+            .expect("a legal message");
     }
 
     pub fn ack(&mut self, peer: PeerId, from: &str, parent: &str) {
         let id = self.new_id();
-        self.send(peer, from, &id, Meta::Ack { parent_id: parent.into(), taken: None }, None);
+        self.send(
+            peer,
+            from,
+            &id,
+            Meta::Ack {
+                parent_id: parent.into(),
+                taken: None,
+            },
+            None,
+        );
     }
 
-    pub fn answer(&mut self, peer: PeerId, from: &str, parent: &str, why_not: Option<&str>, payload: &Payload) -> String {
+    pub fn answer(
+        &mut self,
+        peer: PeerId,
+        from: &str,
+        parent: &str,
+        why_not: Option<&str>,
+        payload: &Payload,
+    ) -> String {
         let id = self.new_id();
         let meta = Meta::Response {
             parent_id: parent.into(),
@@ -119,7 +160,16 @@ impl Rig {
     }
 
     pub fn ask(&mut self, peer: PeerId, from: &str, id: &str, kind: RequestKind, target: &str) {
-        self.send(peer, from, id, Meta::Request { kind, target: Some(target.into()) }, Some(&text("?")));
+        self.send(
+            peer,
+            from,
+            id,
+            Meta::Request {
+                kind,
+                target: Some(target.into()),
+            },
+            Some(&text("?")),
+        );
     }
 
     /// What the core hands to the transport, not accepted yet.
@@ -166,7 +216,10 @@ impl Rig {
         let peer = self.accept();
         self.send_register(peer, from, &Self::registration(None, &[], false));
         for _ in 0..2 {
-            let transmit = self.nacp.poll_transmit(self.now, peer).expect("ack and response");
+            let transmit = self
+                .nacp
+                .poll_transmit(self.now, peer)
+                .expect("ack and response");
             self.nacp.handle_accepted(self.now, peer, transmit.token);
         }
         self.events();
@@ -178,7 +231,11 @@ impl Rig {
         self.send_register(peer, from, registration);
         let sent = self.out(peer);
         assert_eq!(sent[0].kind, MessageType::Ack, "{sent:?}");
-        assert_eq!((sent[1].kind, sent[1].is_ok), (MessageType::Response, Some(true)), "{sent:?}");
+        assert_eq!(
+            (sent[1].kind, sent[1].is_ok),
+            (MessageType::Response, Some(true)),
+            "{sent:?}"
+        );
         let response = sent[1].id.clone();
         self.ack(peer, from, &response);
         self.events();
@@ -214,19 +271,48 @@ impl Rig {
 
     pub fn signal_to(&mut self, to: &str, value: &str) -> SendId {
         let request = MessageId::from("some-request");
-        self.nacp.signal_to(self.now, &app(to), &request, SignalKind::Normal, Some(&text(value))).unwrap()
+        self.nacp
+            .signal_to(
+                self.now,
+                &app(to),
+                &request,
+                SignalKind::Normal,
+                Some(&text(value)),
+            )
+            .unwrap()
     }
 
     pub fn call(&mut self, to: &str, value: &str) -> CallId {
-        self.nacp.request(self.now, &app(to), RequestKind::Ability, "do", &text(value), None).unwrap()
+        self.nacp
+            .request(
+                self.now,
+                &app(to),
+                RequestKind::Ability,
+                "do",
+                &text(value),
+                None,
+            )
+            .unwrap()
     }
 
     pub fn event_call(&mut self, to: &str, value: &str) -> CallId {
-        self.nacp.request(self.now, &app(to), RequestKind::Event, "do", &text(value), None).unwrap()
+        self.nacp
+            .request(
+                self.now,
+                &app(to),
+                RequestKind::Event,
+                "do",
+                &text(value),
+                None,
+            )
+            .unwrap()
     }
 
     pub fn id_of(&self, call: CallId) -> String {
-        self.nacp.call_message_id(call).expect("an open call").to_string()
+        self.nacp
+            .call_message_id(call)
+            .expect("an open call")
+            .to_string()
     }
 }
 
@@ -283,7 +369,10 @@ pub fn closed(events: &[Event]) -> Vec<(PeerId, String)> {
 }
 
 pub fn texts(sent: &[Sent]) -> Vec<String> {
-    sent.iter().filter(|message| message.kind != MessageType::Ack).map(Sent::text).collect()
+    sent.iter()
+        .filter(|message| message.kind != MessageType::Ack)
+        .map(Sent::text)
+        .collect()
 }
 
 pub fn kinds(sent: &[Sent]) -> Vec<&'static str> {
@@ -311,13 +400,23 @@ fn decoded(transmit: Transmit) -> Sent {
         bytes: bytes.clone(),
     };
     match &envelope.meta {
-        Meta::Notify { parent_id, hit_sub_name, reliable, .. } => {
+        Meta::Notify {
+            parent_id,
+            hit_sub_name,
+            reliable,
+            ..
+        } => {
             sent.parent = Some(parent_id.to_string());
             sent.hit = Some(hit_sub_name.to_string());
             sent.reliable = *reliable;
         }
         Meta::Request { target, .. } => sent.target = target.as_deref().map(str::to_owned),
-        Meta::Response { parent_id, is_ok, why_not_ok, .. } => {
+        Meta::Response {
+            parent_id,
+            is_ok,
+            why_not_ok,
+            ..
+        } => {
             sent.parent = Some(parent_id.to_string());
             sent.is_ok = Some(*is_ok);
             sent.why = why_not_ok.as_deref().map(str::to_owned);
