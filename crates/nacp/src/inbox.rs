@@ -8,7 +8,7 @@ use crate::arena::Key;
 use crate::event::{CloseReason, DropCause, Event, Outcome, PeerId, ServingId};
 use crate::identity::seq_of;
 use crate::link::{LinkState, Reach};
-use crate::message::{Encoded, Envelope, MessageId, Meta, Payload, SignalKind, decode, encode};
+use crate::message::{Encoded, Envelope, MessageId, Meta, Payload, SignalKind, decode};
 use crate::outbox::Class;
 use crate::peers::{Phase, Urgent};
 use crate::{Instant, Nacp, PeerViolation};
@@ -353,8 +353,7 @@ impl Nacp {
             why_not_ok: None,
             kind: None,
         };
-        let (token, id) = self.identity.next();
-        let encoded = encode(&self.head(now, link, &id, meta), None);
+        let (token, _, encoded) = self.raw(now, &envelope.from, meta, None);
         self.peers.push_urgent(peer, Urgent::Raw { token, encoded });
         let alone = self
             .peers

@@ -6,7 +6,7 @@ use crate::event::{
     CallId, CloseReason, DropCause, Event, OfflineCause, Outcome, PeerId, ServingId,
 };
 use crate::link::{LinkState, Reach};
-use crate::message::{Meta, encode};
+use crate::message::Meta;
 use crate::outbox::Class;
 use crate::peers::{Phase, Urgent};
 use crate::timers::Subject;
@@ -275,9 +275,7 @@ impl Nacp {
         let direct = self.links[key].reach == Reach::Direct;
         let peer = self.links[key].peer().filter(|_| direct);
         if let Some(peer) = peer {
-            let (token, id) = self.identity.next();
-            let head = self.head(now, key, &id, Meta::Unregister);
-            let encoded = encode(&head, None);
+            let (token, id, encoded) = self.raw(now, app.as_str(), Meta::Unregister, None);
             self.peers.push_urgent(peer, Urgent::Raw { token, encoded });
             let until = now + self.config.protocol_timeout;
             if let Some(state) = self.peers.get_mut(peer)
