@@ -218,19 +218,18 @@ impl Nacp {
         // A remote that dies of a message ACKs its handshake each time before: only what it handled counts (MSG-9).
         let handled = !matches!(outgoing.class, Class::Control);
         record.acked |= handled;
-        let resumes = handled && std::mem::take(&mut record.cautious);
-        let paid = record.unsure.remove(&seq).is_some();
+        if handled {
+            record.cautious = false;
+        }
+        record.unsure.remove(&seq);
         let probed = record
             .challenge
             .as_ref()
             .is_some_and(|challenge| challenge.probe == outgoing.id);
-        if resumes || paid {
-            self.mark_ready(link);
-        }
+        self.mark_ready(link);
         if probed {
             self.incumbent_answered(now, link);
         }
-        self.wake_starved();
     }
 
     fn on_response(&mut self, now: Instant, link: Key, envelope: &Envelope<'_>, bytes: &Bytes) {

@@ -14,7 +14,7 @@ use crate::outbox::Class;
 use crate::send::{Body, Draft};
 use crate::serving::Answer;
 use crate::timers::Subject;
-use crate::{Instant, Nacp};
+use crate::{Instant, Nacp, SendError};
 
 /// The first probe of a silent App behind the Gateway, doubled each time.
 const PROBE_FIRST: Duration = Duration::from_millis(500);
@@ -67,14 +67,18 @@ impl Nacp {
             class: Class::Forwarded { notify },
             tracked: false,
         };
-        let sent = self.enqueue(now, target, draft, |_, _, _| {});
-        if sent.is_ok() && self.forwarded_observed {
-            self.report(
-                "nacp:internal:gateway:success",
-                "forwarded",
-                Some(target),
-                None,
-            );
+        match self.enqueue(now, target, draft, |_, _, _| {}) {
+            Ok(_) if self.forwarded_observed => {
+                self.report(
+                    "nacp:internal:gateway:success",
+                    "forwarded",
+                    Some(target),
+                    None,
+                );
+            }
+            // A notify that found no room was reported as such; anything else is sent again by its sender (LINK-16).
+            Ok(_) | Err(SendError::NotifyRefused) => {}
+            Err(_) => self.report("nacp:internal:gateway:error", "dropped", Some(target), None),
         }
     }
 

@@ -302,7 +302,6 @@ impl Nacp {
             messages >= self.config.queue_count_max || sum + bytes > self.config.queue_bytes_max
         };
         let full = match (class, self.config.overflow) {
-            (Class::Forwarded { .. }, _) => false,
             // A lossless chunk waits rather than push out another message, even after a requeue.
             (Class::Chunk { .. }, _) => {
                 let pending = self.outbox.pending();
@@ -393,7 +392,7 @@ impl Nacp {
         }
     }
 
-    /// Takes a message out of the queues.
+    /// Takes a message out of the queues. Whatever waited for its place may go on.
     pub(crate) fn take(&mut self, seq: u64) -> Outgoing {
         let link = self.outbox.get(seq).expect("the caller looked it up").link;
         let record = &mut self.links[link];
@@ -402,6 +401,8 @@ impl Nacp {
             record.forwarded -= 1;
         }
         record.large.retain(|&(large, _)| large != seq);
+        self.mark_ready(link);
+        self.wake_starved();
         self.tell_room();
         outgoing
     }

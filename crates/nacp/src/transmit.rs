@@ -265,7 +265,6 @@ impl Nacp {
         if self.links[key].peer().is_some_and(|bound| bound != peer) {
             return;
         }
-        let large = outgoing.bytes > self.config.large_message_bytes as u64;
         let forwarded = outgoing.source.is_some();
         let link = &mut self.links[key];
         if let Some(complete) = self.outbox.accept(&mut link.queues, token, now) {
@@ -273,10 +272,9 @@ impl Nacp {
             self.settle_send(&complete, true);
             self.tell_room();
         }
-        if large {
-            self.links[key].large.retain(|&(seq, _)| seq != token);
-            self.mark_ready(key);
-        }
+        // Its pair, or whoever goes one at a time, may go on.
+        self.links[key].large.retain(|&(seq, _)| seq != token);
+        self.mark_ready(key);
         self.enforce_pending_caps();
     }
 

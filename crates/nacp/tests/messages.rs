@@ -503,3 +503,35 @@ fn b39_acks_and_control_messages_neither_count_nor_fall() {
         .unwrap();
     assert_eq!(kinds(&rig.out(peer)), ["response"]);
 }
+
+#[test]
+fn msg_6_msg_7_what_follows_a_large_message_goes_on_when_its_ack_comes_before_its_acceptance() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    rig.signal_to("b", &"x".repeat(1 << 20));
+    rig.signal_to("b", "m2");
+    let large = rig.submit(peer).remove(0);
+    rig.ack(peer, "b", &large.id);
+    assert_eq!(texts(&rig.out(peer)), ["m2"]);
+}
+
+#[test]
+fn msg_9_a_notify_in_front_does_not_hold_up_a_link_that_sends_one_at_a_time() {
+    let mut rig = Rig::new(|_| {});
+    let mut peer = rig.register("b");
+    let serving = serve_event(&mut rig, peer, "r1");
+    rig.signal_to("b", "m1");
+    for _ in 0..2 {
+        rig.out(peer);
+        rig.cut(peer);
+        peer = rig.register_unacked("b");
+    }
+    let sent = rig.out(peer);
+    assert_eq!(texts(&sent), ["m1"], "careful now");
+    rig.nacp.emit(rig.now, serving, &text("n1"), false).unwrap();
+    rig.nacp.emit(rig.now, serving, &text("n2"), false).unwrap();
+    rig.ack(peer, "b", &sent[0].id);
+    rig.cut(peer);
+    let peer = rig.register_unacked("b");
+    assert_eq!(texts(&rig.out(peer)), ["n1", "n2"]);
+}
