@@ -7,6 +7,7 @@ mod cbor;
 mod decode;
 mod encode;
 mod ids;
+mod own_layout;
 pub mod payload;
 
 use std::borrow::Cow;
