@@ -15,6 +15,7 @@ use std::ops::Range;
 
 pub use cbor::Malformed;
 pub use decode::{DecodeError, ID_LENGTH_MAX, decode};
+pub(crate) use encode::Encoder;
 pub use encode::{Encoded, encode};
 pub use ids::{AppId, InvalidAppId, MessageId};
 pub use payload::{Payload, PayloadError, Value};
