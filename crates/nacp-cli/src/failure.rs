@@ -51,6 +51,17 @@ impl Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Usage(text) | Self::Failed(text) => text,
+            Self::Said => "failed",
+            Self::OutputClosed => "nobody reads the output",
+            Self::Interrupted => "interrupted",
+        })
+    }
+}
+
 /// A line on stderr; that stderr is closed is no reason to die of it.
 pub fn say(text: &str) {
     use std::io::Write as _;
