@@ -9,7 +9,7 @@ use crate::arena::Key;
 use crate::config::Overflow;
 use crate::event::{CloseReason, DropCause, Event, PeerId};
 use crate::link::{Debt, Link};
-use crate::message::{Encoded, Head, Meta, encode};
+use crate::message::{Encoded, Head, Meta};
 use crate::outbox::{Class, Outgoing, Place};
 use crate::peers::{Phase, Urgent};
 use crate::{Instant, Nacp};
@@ -87,7 +87,7 @@ impl Nacp {
                 };
                 Some(Transmit {
                     token: 0,
-                    message: encode(&head, None),
+                    message: self.encoder.encode(&head, None),
                 })
             }
             Urgent::Control { link, seq } => {
@@ -236,7 +236,7 @@ impl Nacp {
         payload: Option<&crate::Payload>,
     ) -> u64 {
         let (seq, id) = self.identity.next();
-        let encoded = encode(&self.head(now, key, &id, meta), payload);
+        let encoded = self.encoded(now, key, &id, meta, payload);
         let outgoing = Outgoing::new(seq, id, key, Class::Control, encoded);
         self.outbox.insert(&mut self.links[key].queues, outgoing);
         if let Some(peer) = self.peer_of(key) {

@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use bytes::Bytes;
 
 use super::cbor::{Item, Malformed, Reader};
+use super::own_layout::decode_own;
 use super::{AppId, Envelope, MessageType, Meta, Payload, RequestKind, SignalKind, Version};
 
 /// The longest message id that is accepted, in bytes.
@@ -114,6 +115,11 @@ pub enum DecodeError {
 /// # Errors
 /// A [`DecodeError`] for everything that is not a message; memory stays within a small multiple of the input.
 pub fn decode(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+    decode_own(bytes).map_or_else(|| decode_any(bytes), Ok)
+}
+
+/// As [`decode()`], for any layout.
+pub(super) fn decode_any(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut values = [None; 8];
     let mut version = [None; 2];

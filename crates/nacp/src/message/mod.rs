@@ -7,6 +7,7 @@ mod cbor;
 mod decode;
 mod encode;
 mod ids;
+mod own_layout;
 pub mod payload;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use std::ops::Range;
 
 pub use cbor::Malformed;
 pub use decode::{DecodeError, ID_LENGTH_MAX, decode};
+pub(crate) use encode::Encoder;
 pub use encode::{Encoded, encode};
 pub use ids::{AppId, InvalidAppId, MessageId};
 pub use payload::{Payload, PayloadError, Value};
