@@ -64,7 +64,7 @@ impl Nacp {
             stream_credit: both(FEATURES[1]),
         };
         let link = &mut self.links[key];
-        link.state = online;
+        link.go_over(peer);
         link.reach = Reach::Direct;
         link.is_gateway = takes_slot;
         link.leaving = false;
