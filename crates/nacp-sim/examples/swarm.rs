@@ -47,5 +47,8 @@ fn number(text: &str) -> u64 {
         Some(digits) => (digits, 1_000_000),
         None => (text, 1),
     };
-    digits.parse::<u64>().expect("a number, with k or m behind it or nothing") * unit
+    digits
+        .parse::<u64>()
+        .expect("a number, with k or m behind it or nothing")
+        * unit
 }

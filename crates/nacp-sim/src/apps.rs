@@ -19,12 +19,8 @@ const CALLS_MAX: usize = 64;
 const SUBS_MAX: usize = 16;
 
 /// The patterns and names of [`Op::Subscribe`] and [`Op::Publish`].
-pub(crate) const PATTERNS: [&str; 8] = [
-    "a", "b", "a:*", "*", "a:b", "*:b", "a:*:c", "b:c",
-];
-pub(crate) const NAMES: [&str; 8] = [
-    "a", "b", "a:a", "c", "a:b", "c:b", "a:x:c", "b:c",
-];
+pub(crate) const PATTERNS: [&str; 8] = ["a", "b", "a:*", "*", "a:b", "*:b", "a:*:c", "b:c"];
+pub(crate) const NAMES: [&str; 8] = ["a", "b", "a:a", "c", "a:b", "c:b", "a:x:c", "b:c"];
 
 impl World {
     pub(crate) fn apply_now(&mut self, op: Op) -> Verdict {
@@ -178,7 +174,10 @@ impl World {
         };
         let uid = self.model.reserve(node, to, kind);
         let size = (size as usize).min(self.settings.payload_max as usize);
-        let script = u64::from(delay_ms) | u64::from(chunks) << 16 | u64::from(ok) << 24 | (size as u64) << 32;
+        let script = u64::from(delay_ms)
+            | u64::from(chunks) << 16
+            | u64::from(ok) << 24
+            | (size as u64) << 32;
         let payload = tag::payload(uid, script, size);
         let now = self.local(node);
         let deadline = (deadline_ms > 0)
@@ -298,7 +297,8 @@ impl World {
             Ok(call) => {
                 self.nodes[node].subs.push((call, to));
                 self.model.subscribed(node, to, call.as_u64(), pattern);
-                let until = now + std::time::Duration::from_millis(self.settings.protocol_timeout_ms);
+                let until =
+                    now + std::time::Duration::from_millis(self.settings.protocol_timeout_ms);
                 self.open(node, to, call, Asked::Subscribe, 0, Some(until))
             }
             Err(error) => self.model.unsent(node, to, 0, &error),
@@ -314,7 +314,8 @@ impl World {
         let now = self.local(node);
         let told = self.nodes[node].core.unsubscribe(now, sub);
         self.nodes[node].calls.remove(&sub.as_u64());
-        self.model.unsubscribed(node, sub.as_u64(), told.is_some())?;
+        self.model
+            .unsubscribed(node, sub.as_u64(), told.is_some())?;
         let Some(call) = told else {
             return self.tell(node, Cause::Other);
         };
@@ -327,9 +328,13 @@ impl World {
         if !self.nodes[node].core.is_listened(NAMES[name]) {
             return Ok(());
         }
-        let uid = self.model.reserve(node, node, Kind::Hit { name: name as u8 });
+        let uid = self
+            .model
+            .reserve(node, node, Kind::Hit { name: name as u8 });
         let payload = tag::payload(uid, 0, size.min(self.settings.payload_max as usize));
-        self.nodes[node].core.publish(now, NAMES[name], &payload, None);
+        self.nodes[node]
+            .core
+            .publish(now, NAMES[name], &payload, None);
         self.tell(node, Cause::Other)
     }
 
@@ -449,7 +454,9 @@ impl World {
             waiting: false,
             over: false,
         });
-        self.nodes[node].by_serving.insert(serving.as_u64(), handler);
+        self.nodes[node]
+            .by_serving
+            .insert(serving.as_u64(), handler);
         self.plan_step(node, handler);
     }
 
@@ -509,7 +516,8 @@ impl World {
                     }
                     _ => {}
                 }
-                self.model.refused_chunk(node, serving, uid, lossless, &error)
+                self.model
+                    .refused_chunk(node, serving, uid, lossless, &error)
             }
         }
     }

@@ -33,7 +33,10 @@ impl World {
             let Some(unrest) = self.unrest() else { break };
             if self.now >= until {
                 let state = self.picture();
-                return Err(Broken::new(unrest.rule, format!("{} (for ever)\n{state}", unrest.what)));
+                return Err(Broken::new(
+                    unrest.rule,
+                    format!("{} (for ever)\n{state}", unrest.what),
+                ));
             }
         }
         for node in 0..self.nodes.len() {
@@ -93,4 +96,3 @@ impl World {
         text
     }
 }
-

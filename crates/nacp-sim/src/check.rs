@@ -86,7 +86,10 @@ impl World {
                 link.state
             );
         }
-        let told = record.links.iter().filter(|link| link.state != State::Unknown);
+        let told = record
+            .links
+            .iter()
+            .filter(|link| link.state != State::Unknown);
         let told = told.count();
         ensure!(
             known == told || gateway,
@@ -137,7 +140,11 @@ impl World {
                 picture.subscriptions,
                 picture.listens,
             ];
-            ensure!(left == [0; 5], "LINK-11", "app-{node} knows nobody and holds {left:?}");
+            ensure!(
+                left == [0; 5],
+                "LINK-11",
+                "app-{node} knows nobody and holds {left:?}"
+            );
         }
         Ok(())
     }
@@ -146,7 +153,8 @@ impl World {
         let core = &self.nodes[node].core;
         let undelivered = core.undelivered();
         let bytes: u64 = undelivered.iter().map(|one| one.bytes).sum();
-        let sum = |of: fn(&nacp::LinkSnapshot) -> usize| picture.links.iter().map(of).sum::<usize>();
+        let sum =
+            |of: fn(&nacp::LinkSnapshot) -> usize| picture.links.iter().map(of).sum::<usize>();
         let (backlog, pending) = (sum(|link| link.backlog), sum(|link| link.ack_pending));
         let (submitted, control) = (sum(|link| link.submitted), sum(|link| link.control));
         ensure!(
@@ -226,8 +234,7 @@ impl World {
 
     /// Base peers do not say that they have lost their memory: who asked them before waits (LINK-15).
     fn may_hang(&self, node: usize, call: &crate::model::Call) -> bool {
-        self.settings.is_base_pair(node, call.to)
-            && self.model.epoch(call.to, node) != call.epoch
+        self.settings.is_base_pair(node, call.to) && self.model.epoch(call.to, node) != call.epoch
     }
 
     /// Reliable messages that nobody has, and nobody was told of.

@@ -87,7 +87,11 @@ impl World {
                     to,
                     event,
                     delay_ms: rng.pick(&[0, 0, 0, 1, 5, 50, 800]),
-                    chunks: if event == 1 { rng.pick(&[0, 1, 2, 3, 8, 15]) } else { 0 },
+                    chunks: if event == 1 {
+                        rng.pick(&[0, 1, 2, 3, 8, 15])
+                    } else {
+                        0
+                    },
                     ok: u32::from(rng.chance(900)),
                     size,
                     deadline_ms: rng.pick(&[0, 0, 0, 0, 0, 1, 40, 2_000]),
@@ -141,7 +145,11 @@ impl World {
             Fault::Resume => Op::Resume { conn, side },
             Fault::Cut => Op::Cut { a: node, b: to },
             Fault::Heal => Op::Heal { a: node, b: to },
-            Fault::Dial => Op::Dial { node, to, delay_ms: 0 },
+            Fault::Dial => Op::Dial {
+                node,
+                to,
+                delay_ms: 0,
+            },
             Fault::LateDial => Op::Dial {
                 node,
                 to,

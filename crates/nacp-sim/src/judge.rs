@@ -141,7 +141,11 @@ impl Model {
                 let other = self.node_named(app.as_str())?;
                 self.online(node, now, other, *resumed, *restarted)
             }
-            Event::Offline { app, cause: why, until } => {
+            Event::Offline {
+                app,
+                cause: why,
+                until,
+            } => {
                 let other = self.node_named(app.as_str())?;
                 self.offline(node, now, other, *why, *until, cause)
             }
@@ -172,7 +176,11 @@ impl Model {
             } => {
                 let from = self.node_named(from.as_str())?;
                 let served = self.nodes[node].served.contains_key(&serving.as_u64());
-                ensure!(served, "WAIT-7", "app-{node}: a signal for request {serving:?}, which is over");
+                ensure!(
+                    served,
+                    "WAIT-7",
+                    "app-{node}: a signal for request {serving:?}, which is over"
+                );
                 match tag::read(payload.as_bytes()) {
                     Some((uid, _)) => self.handled(node, from, uid, "a signal"),
                     None => Ok(()),
@@ -184,7 +192,11 @@ impl Model {
             }
             Event::StreamWritable { serving } => {
                 let served = self.nodes[node].served.contains_key(&serving.as_u64());
-                ensure!(served, "MSG-11", "app-{node}: room in a stream that is over");
+                ensure!(
+                    served,
+                    "MSG-11",
+                    "app-{node}: room in a stream that is over"
+                );
                 Ok(())
             }
             Event::Notify {
@@ -283,7 +295,11 @@ impl Model {
             "app-{node}: app-{other} offline by {why:?} after {online} ms, and there was no such thing"
         );
         let due = now + std::time::Duration::from_millis(grace);
-        ensure!(until == due, "LINK-7", "the grace ends at {until:?}, not at {due:?}");
+        ensure!(
+            until == due,
+            "LINK-7",
+            "the grace ends at {until:?}, not at {due:?}"
+        );
         link.state = State::Offline { until };
         link.since = now;
         Ok(())
@@ -348,12 +364,18 @@ impl Model {
         lossless: bool,
     ) -> Verdict {
         let Some((uid, script)) = tag::read(payload.as_bytes()) else {
-            return Err(Broken::new("MSG-9", format!("app-{node}: a request with another payload")));
+            return Err(Broken::new(
+                "MSG-9",
+                format!("app-{node}: a request with another payload"),
+            ));
         };
         self.handled(node, from, uid, "a request")?;
         let kind = self.msgs[uid as usize].kind;
         let Kind::Request { event, chunks, ok } = kind else {
-            return Err(Broken::new("MSG-4", format!("app-{node}: {kind:?} came as a request")));
+            return Err(Broken::new(
+                "MSG-4",
+                format!("app-{node}: {kind:?} came as a request"),
+            ));
         };
         let told = (u64::from(chunks), u64::from(ok));
         ensure!(
@@ -381,7 +403,10 @@ impl Model {
     fn requester_gone(&mut self, node: usize, serving: u64) -> Verdict {
         let served = self.nodes[node].served.remove(&serving);
         let Some(served) = served else {
-            return Err(Broken::new("WAIT-7", format!("app-{node}: the requester of nothing is gone")));
+            return Err(Broken::new(
+                "WAIT-7",
+                format!("app-{node}: the requester of nothing is gone"),
+            ));
         };
         let facts = &self.facts;
         ensure!(
@@ -393,15 +418,12 @@ impl Model {
         Ok(())
     }
 
-    fn notify(
-        &mut self,
-        node: usize,
-        target: NotifyTarget,
-        name: &str,
-        payload: &[u8],
-    ) -> Verdict {
+    fn notify(&mut self, node: usize, target: NotifyTarget, name: &str, payload: &[u8]) -> Verdict {
         let Some((uid, _)) = tag::read(payload) else {
-            return Err(Broken::new("MSG-9", format!("app-{node}: a notify with another payload")));
+            return Err(Broken::new(
+                "MSG-9",
+                format!("app-{node}: a notify with another payload"),
+            ));
         };
         match target {
             NotifyTarget::Call(call) => self.chunk(node, call, uid),
@@ -411,14 +433,21 @@ impl Model {
 
     fn hit(&mut self, node: usize, sub: CallId, uid: u32, name: &str) -> Verdict {
         let Some(row) = self.nodes[node].subs.get(&sub.as_u64()).copied() else {
-            return Err(Broken::new("SUB-1", format!("app-{node}: a hit of {sub:?}, which has ended")));
+            return Err(Broken::new(
+                "SUB-1",
+                format!("app-{node}: a hit of {sub:?}, which has ended"),
+            ));
         };
         self.handled(node, row.to, uid, "a hit")?;
         let Kind::Hit { name: emitted } = self.msgs[uid as usize].kind else {
-            return Err(Broken::new("SUB-1", format!("app-{node}: message {uid} is no hit")));
+            return Err(Broken::new(
+                "SUB-1",
+                format!("app-{node}: message {uid} is no hit"),
+            ));
         };
         ensure!(
-            NAMES[usize::from(emitted)] == name && nacp::pattern::matches(PATTERNS[row.pattern], name),
+            NAMES[usize::from(emitted)] == name
+                && nacp::pattern::matches(PATTERNS[row.pattern], name),
             "SUB-1",
             "app-{node}: {name} hits {}",
             PATTERNS[row.pattern]
@@ -437,7 +466,10 @@ impl Model {
 
     fn sub_ended(&mut self, node: usize, call: CallId, outcome: &Outcome) -> Verdict {
         let Some(sub) = self.nodes[node].subs.remove(&call.as_u64()) else {
-            return Err(Broken::new("SUB-1", format!("app-{node}: {call:?} ended twice")));
+            return Err(Broken::new(
+                "SUB-1",
+                format!("app-{node}: {call:?} ended twice"),
+            ));
         };
         let legal = match outcome {
             Outcome::PeerGone => self.facts.dropped[sub.to],
@@ -458,7 +490,10 @@ impl Model {
 
     fn settled(&mut self, node: usize, send: SendId, delivered: bool) -> Verdict {
         let Some((to, uid)) = self.nodes[node].sends.remove(&send) else {
-            return Err(Broken::new("MSG-5", format!("app-{node}: {send:?} settled twice, or unknown")));
+            return Err(Broken::new(
+                "MSG-5",
+                format!("app-{node}: {send:?} settled twice, or unknown"),
+            ));
         };
         let Some(msg) = self.msg(uid).copied() else {
             return Ok(());

@@ -56,11 +56,30 @@ pub(crate) enum Cause {
 /// What a message with a number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Request { event: bool, chunks: u32, ok: bool },
-    Signal { request: u32 },
-    Chunk { request: u32, run: u32, index: u32, lossless: bool },
-    Response { request: u32, run: u32, ok: bool, emitted: u32, lossless: bool },
-    Hit { name: u8 },
+    Request {
+        event: bool,
+        chunks: u32,
+        ok: bool,
+    },
+    Signal {
+        request: u32,
+    },
+    Chunk {
+        request: u32,
+        run: u32,
+        index: u32,
+        lossless: bool,
+    },
+    Response {
+        request: u32,
+        run: u32,
+        ok: bool,
+        emitted: u32,
+        lossless: bool,
+    },
+    Hit {
+        name: u8,
+    },
 }
 
 impl Kind {
@@ -226,7 +245,9 @@ impl Model {
             settings: settings.clone(),
             msgs: vec![unused],
             pairs: (0..25).map(|_| Pair::default()).collect(),
-            nodes: (0..count).map(|node| NodeModel::new(settings, node)).collect(),
+            nodes: (0..count)
+                .map(|node| NodeModel::new(settings, node))
+                .collect(),
             runs: 0,
             hash: 0xcbf2_9ce4_8422_2325,
             log: None,
@@ -235,7 +256,9 @@ impl Model {
     }
 
     pub(crate) fn fold(&mut self, value: u64) {
-        self.hash = (self.hash ^ value).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+        self.hash = (self.hash ^ value)
+            .wrapping_mul(0x0000_0100_0000_01b3)
+            .rotate_left(23);
     }
 
     pub(crate) fn pair(&mut self, from: usize, to: usize) -> &mut Pair {
@@ -292,7 +315,13 @@ impl Model {
     }
 
     /// A verb was refused: with a reason.
-    pub(crate) fn unsent(&mut self, node: usize, to: usize, uid: u32, error: &SendError) -> Verdict {
+    pub(crate) fn unsent(
+        &mut self,
+        node: usize,
+        to: usize,
+        uid: u32,
+        error: &SendError,
+    ) -> Verdict {
         self.take_back(uid);
         let waits = self.nodes[node].waits;
         let legal = match error {
@@ -351,7 +380,11 @@ impl Model {
 
     pub(crate) fn cancelled(&mut self, node: usize, call: u64, known: bool) -> Verdict {
         let record = self.nodes[node].calls.remove(&call);
-        ensure!(known == record.is_some(), "WAIT-4", "cancel of call {call}: {known}");
+        ensure!(
+            known == record.is_some(),
+            "WAIT-4",
+            "cancel of call {call}: {known}"
+        );
         if let Some(sub) = self.nodes[node].subs.remove(&call) {
             self.nodes[node].strays[sub.to] += usize::from(self.nodes[node].waits);
         }
@@ -420,7 +453,11 @@ impl Model {
             SendError::Gone => !served,
             _ => false,
         };
-        ensure!(legal, "MSG-11", "app-{node}: a chunk (lossless: {lossless}): {error}");
+        ensure!(
+            legal,
+            "MSG-11",
+            "app-{node}: a chunk (lossless: {lossless}): {error}"
+        );
         Ok(())
     }
 
@@ -459,7 +496,11 @@ impl Model {
             violation,
             PeerViolation::UnknownPeer | PeerViolation::FromMismatch { .. }
         );
-        ensure!(late, "CONTRACT", "app-{node} accuses an honest peer: {violation}");
+        ensure!(
+            late,
+            "CONTRACT",
+            "app-{node} accuses an honest peer: {violation}"
+        );
         Ok(())
     }
 

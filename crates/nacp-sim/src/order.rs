@@ -15,7 +15,10 @@ impl Model {
         self.fold(u64::from(uid) << 8 | 0x40 | node as u64);
         let epoch = self.epoch(node, from);
         let Some(msg) = self.msg(uid) else {
-            return Err(Broken::new("MSG-9", format!("app-{node}: {what} that nobody sent")));
+            return Err(Broken::new(
+                "MSG-9",
+                format!("app-{node}: {what} that nobody sent"),
+            ));
         };
         let hit = matches!(msg.kind, Kind::Hit { .. });
         ensure!(
@@ -34,7 +37,11 @@ impl Model {
             pair.last = pair.last.max(uid);
             return Ok(());
         }
-        ensure!(!again, "MSG-4", "app-{node}: {uid} ({kind:?}) of app-{from} handled twice");
+        ensure!(
+            !again,
+            "MSG-4",
+            "app-{node}: {uid} ({kind:?}) of app-{from} handled twice"
+        );
         let pair = self.pair(from, node);
         let last = pair.last;
         ensure!(
@@ -67,7 +74,10 @@ impl Model {
     /// A chunk of a call's stream.
     pub(crate) fn chunk(&mut self, node: usize, id: CallId, uid: u32) -> Verdict {
         let Some(call) = self.nodes[node].calls.get(&id.as_u64()) else {
-            return Err(Broken::new("SUB-2", format!("app-{node}: a chunk of {id:?}, which has ended")));
+            return Err(Broken::new(
+                "SUB-2",
+                format!("app-{node}: a chunk of {id:?}, which has ended"),
+            ));
         };
         let (to, asked, request) = (call.to, call.asked, call.uid);
         self.handled(node, to, uid, "a chunk")?;
@@ -79,7 +89,10 @@ impl Model {
             lossless,
         } = kind
         else {
-            return Err(Broken::new("SUB-2", format!("app-{node}: {kind:?} came as a chunk")));
+            return Err(Broken::new(
+                "SUB-2",
+                format!("app-{node}: {kind:?} came as a chunk"),
+            ));
         };
         ensure!(
             of == request && asked == (Asked::Request { event: true }),
@@ -152,9 +165,17 @@ impl Model {
             lossless,
         } = kind
         else {
-            return Err(Broken::new("WAIT-4", format!("app-{node}: {kind:?} came as a response")));
+            return Err(Broken::new(
+                "WAIT-4",
+                format!("app-{node}: {kind:?} came as a response"),
+            ));
         };
-        ensure!(of == call.uid, "WAIT-4", "app-{node}: {} was answered for {of}", call.uid);
+        ensure!(
+            of == call.uid,
+            "WAIT-4",
+            "app-{node}: {} was answered for {of}",
+            call.uid
+        );
         let evicted = why == Some("stream-evicted") && request.chunk_lost;
         ensure!(
             is_ok == ok || (evicted && !is_ok),

@@ -65,10 +65,15 @@ pub fn replay(settings: &Settings, ops: &[Op]) -> Result<Summary, Box<Failure>> 
 }
 
 /// As [`replay`], and everything that every core said, line by line.
-pub fn replay_logged(settings: &Settings, ops: &[Op]) -> (Result<Summary, Box<Failure>>, Vec<String>) {
+pub fn replay_logged(
+    settings: &Settings,
+    ops: &[Op],
+) -> (Result<Summary, Box<Failure>>, Vec<String>) {
     let mut rest = ops.iter();
     let mut log = Vec::new();
-    let result = drive(settings.clone(), Some(&mut log), &mut |_| rest.next().copied());
+    let result = drive(settings.clone(), Some(&mut log), &mut |_| {
+        rest.next().copied()
+    });
     (result, log)
 }
 

@@ -69,9 +69,9 @@ impl fmt::Display for Trace {
 impl FromStr for Trace {
     type Err = BadTrace;
     fn from_str(text: &str) -> Result<Self, BadTrace> {
-        let (head, body) = text
-            .split_once("---\n")
-            .ok_or_else(|| BadTrace("no line of three dashes between settings and ops".to_owned()))?;
+        let (head, body) = text.split_once("---\n").ok_or_else(|| {
+            BadTrace("no line of three dashes between settings and ops".to_owned())
+        })?;
         let (notes, settings): (Vec<_>, Vec<_>) =
             head.lines().partition(|line| line.starts_with('#'));
         let settings = settings.join("\n").parse();

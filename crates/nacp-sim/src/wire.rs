@@ -23,8 +23,7 @@ impl World {
     pub(crate) fn dial(&mut self, from: usize, to: usize, delay: u64) -> u32 {
         let conn = self.conns.len() as u32;
         let lives = (self.nodes[from].life, self.nodes[to].life);
-        self.conns
-            .push(Conn::new((from, lives.0), (to, lives.1)));
+        self.conns.push(Conn::new((from, lives.0), (to, lives.1)));
         self.live.push(conn);
         let at = self.now + delay + self.latency();
         self.schedule(at, Wake::Up { conn, side: 1 });
@@ -157,7 +156,8 @@ impl World {
     }
 
     fn accepted(&mut self, conn: u32, side: usize, token: u64) {
-        let late = self.settings.late_acceptance > 0 && self.rng.chance(self.settings.late_acceptance);
+        let late =
+            self.settings.late_acceptance > 0 && self.rng.chance(self.settings.late_acceptance);
         let delay = self.rng.below(3 * MS);
         let end = &mut self.conns[conn as usize].ends[side];
         let node = end.node;

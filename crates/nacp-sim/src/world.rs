@@ -305,7 +305,8 @@ impl World {
         if let Some((at, reason)) = self.nodes[node].core.poll_timeout()
             && at <= now
         {
-            let what = format!("after handle_timeout at {now:?}, {reason:?} at {at:?} is still due");
+            let what =
+                format!("after handle_timeout at {now:?}, {reason:?} at {at:?} is still due");
             return Err(Broken::new("CONTRACT", what));
         }
         self.settle(node)
