@@ -203,6 +203,7 @@ impl Model {
                 target,
                 hit_sub_name,
                 payload,
+                ..
             } => self.notify(node, *target, hit_sub_name, payload.as_bytes()),
             Event::Done { call, outcome } => {
                 self.fold(call.as_u64());
