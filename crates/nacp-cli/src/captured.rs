@@ -293,6 +293,11 @@ fn meta_of(envelope: &Envelope<'_>) -> Value {
             put("parentId", (&**parent_id).into());
             put("kind", kind.as_str().into());
         }
+        Meta::AckMany { .. } => {
+            let ids = envelope.meta.acknowledged();
+            let ids = ids.iter().map(|id| id.as_str().into()).collect();
+            put("parentIds", Value::Array(ids));
+        }
         Meta::Ack { parent_id, taken } => {
             put("parentId", (&**parent_id).into());
             if let Some(taken) = taken {

@@ -106,7 +106,11 @@ impl Bus {
                     Audience::Except(parent_id)
                 }
             }
-            Meta::Ack { parent_id, .. } if self.echoes.known.contains(parent_id.as_bytes()) => {
+            meta if meta
+                .acknowledged()
+                .iter()
+                .any(|id| self.echoes.known.contains(id)) =>
+            {
                 Audience::Local
             }
             _ => Audience::All,
