@@ -8,7 +8,8 @@ use crate::arena::Key;
 use crate::event::{CloseReason, DropCause, Event, Outcome, PeerId, ServingId};
 use crate::identity::seq_of;
 use crate::link::{LinkState, Reach};
-use crate::message::{Encoded, Envelope, MessageId, Meta, Payload, SignalKind, decode, encode};
+use crate::message::{Encoded, Envelope, MessageId, Meta, Payload, SignalKind, decode};
+use crate::outbox::Class;
 use crate::peers::{Phase, Urgent};
 use crate::{Instant, Nacp, PeerViolation};
 
@@ -31,7 +32,7 @@ impl Nacp {
                 .get(peer)
                 .is_some_and(|state| matches!(state.phase, Phase::Unregistered))
         {
-            self.close_peer(peer, CloseReason::Violation(violation.reason()));
+            self.close_for(now, peer, violation);
         }
         result
     }
@@ -161,7 +162,7 @@ impl Nacp {
         let waiting = self.peers.get(peer).map_or(0, |peer| peer.acks);
         if waiting >= self.config.acks_waiting_max {
             let violation = PeerViolation::NotReading { waiting };
-            self.links_down_with(now, peer, CloseReason::Violation(violation.reason()));
+            self.close_for(now, peer, &violation);
             return Err(violation);
         }
         let ack = Urgent::Ack {
@@ -214,20 +215,21 @@ impl Nacp {
             waiter.acked = true;
         }
         let record = &mut self.links[link];
-        record.acked = true;
-        let resumes = std::mem::take(&mut record.cautious);
-        let paid = record.unsure.remove(&seq).is_some();
+        // A remote that dies of a message ACKs its handshake each time before: only what it handled counts (MSG-9).
+        let handled = !matches!(outgoing.class, Class::Control);
+        record.acked |= handled;
+        if handled {
+            record.cautious = false;
+        }
+        record.unsure.remove(&seq);
         let probed = record
             .challenge
             .as_ref()
             .is_some_and(|challenge| challenge.probe == outgoing.id);
-        if resumes || paid {
-            self.mark_ready(link);
-        }
+        self.mark_ready(link);
         if probed {
             self.incumbent_answered(now, link);
         }
-        self.wake_starved();
     }
 
     fn on_response(&mut self, now: Instant, link: Key, envelope: &Envelope<'_>, bytes: &Bytes) {
@@ -352,8 +354,7 @@ impl Nacp {
             why_not_ok: None,
             kind: None,
         };
-        let (token, id) = self.identity.next();
-        let encoded = encode(&self.head(now, link, &id, meta), None);
+        let (token, _, encoded) = self.raw(now, &envelope.from, meta, None);
         self.peers.push_urgent(peer, Urgent::Raw { token, encoded });
         let alone = self
             .peers

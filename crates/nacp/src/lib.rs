@@ -100,6 +100,7 @@ use calls::{Subscription, Waiter};
 use hashing::{FastMap, SeededMap, seeded};
 use identity::Identity;
 use link::Links;
+use message::Encoder;
 use outbox::Outbox;
 use pattern::Patterns;
 use peers::Peers;
@@ -130,6 +131,7 @@ pub struct Nacp {
     /// Unix milliseconds at [`Instant::EPOCH`]; for `t` only.
     wall_epoch_ms: u64,
     identity: Identity,
+    encoder: Encoder,
     hasher: foldhash::quality::FixedState,
     peers: Peers,
     links: Links,
@@ -165,6 +167,7 @@ impl Nacp {
             config,
             wall_epoch_ms,
             identity,
+            encoder: Encoder::default(),
             hasher: seeded(map_seed),
             peers: Peers::default(),
             links: Links::new(map_seed),

@@ -7,14 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::arena::Key;
-use crate::event::{DropCause, Event, OfflineCause, PeerId, Report};
+use crate::event::{DropCause, Event, OfflineCause, PeerId};
 use crate::link::{LinkState, Reach};
 use crate::message::{AppId, Encoded, Envelope, MessageId, Meta};
 use crate::outbox::Class;
 use crate::send::{Body, Draft};
 use crate::serving::Answer;
 use crate::timers::Subject;
-use crate::{Instant, Nacp};
+use crate::{Instant, Nacp, SendError};
 
 /// The first probe of a silent App behind the Gateway, doubled each time.
 const PROBE_FIRST: Duration = Duration::from_millis(500);
@@ -67,14 +67,18 @@ impl Nacp {
             class: Class::Forwarded { notify },
             tracked: false,
         };
-        let sent = self.enqueue(now, target, draft, |_, _, _| {});
-        if sent.is_ok() && self.forwarded_observed {
-            self.report(
-                "nacp:internal:gateway:success",
-                "forwarded",
-                Some(target),
-                None,
-            );
+        match self.enqueue(now, target, draft, |_, _, _| {}) {
+            Ok(_) if self.forwarded_observed => {
+                self.report(
+                    "nacp:internal:gateway:success",
+                    "forwarded",
+                    Some(target),
+                    None,
+                );
+            }
+            // A notify that found no room was reported as such; anything else is sent again by its sender (LINK-16).
+            Ok(_) | Err(SendError::NotifyRefused) => {}
+            Err(_) => self.report("nacp:internal:gateway:error", "dropped", Some(target), None),
         }
     }
 
@@ -221,31 +225,5 @@ impl Nacp {
         for key in self.keys_behind_gateway() {
             self.drop_link(now, key, cause);
         }
-    }
-
-    /// Ends all links of a connection that we close for the remote's fault.
-    pub(crate) fn links_down_with(
-        &mut self,
-        now: Instant,
-        peer: PeerId,
-        reason: crate::CloseReason,
-    ) {
-        let bound = self
-            .peers
-            .get(peer)
-            .map(|state| state.bound.clone())
-            .unwrap_or_default();
-        let app = bound.first().map(|&key| self.links[key].app.clone());
-        self.events.push_back(Event::Report(Report {
-            name: "nact:peer:error",
-            reason: "not-reading",
-            peer: Some(peer),
-            app,
-            message: None,
-        }));
-        for key in bound {
-            self.go_offline(now, key, OfflineCause::PeerDown);
-        }
-        self.close_peer(peer, reason);
     }
 }

@@ -7,9 +7,7 @@ use crate::calls::{Asked, Subscription};
 use crate::config::Overflow;
 use crate::event::{CallId, Event, Outcome, Report, SendId};
 use crate::link::{Debt, Link, LinkState, Reach};
-use crate::message::{
-    AppId, Encoded, Head, MessageId, Meta, Payload, RequestKind, SignalKind, encode,
-};
+use crate::message::{AppId, Encoded, Head, MessageId, Meta, Payload, RequestKind, SignalKind};
 use crate::outbox::{Class, Outgoing};
 use crate::{Instant, Nacp, SendError};
 
@@ -190,22 +188,22 @@ impl Nacp {
         sent.ok().filter(|_| asked).map(CallId)
     }
 
-    /// Makes an explicit subscription again on a remote that lost it (LINK-15): the same message, first in line.
+    /// Makes an explicit subscription again on a remote that lost it (LINK-15): the same message, in its old place.
     pub(crate) fn renew_subscription(&mut self, now: Instant, seq: u64) {
-        let subscription = &self.subscriptions[&seq];
         if self.outbox.get(seq).is_some() {
             return;
         }
-        let (link, id) = (subscription.link, subscription.id.clone());
+        let subscription = self.subscriptions.get_mut(&seq).expect("one of its link's");
+        subscription.renewing = subscription.established;
+        let (link, id, renewing) = (
+            subscription.link,
+            subscription.id.clone(),
+            subscription.renewing,
+        );
         let payload = subscribe_payload(&subscription.pattern, subscription.lossless);
-        let head = self.head(now, link, &id, Meta::Subscribe);
-        let encoded = encode(&head, Some(&payload));
-        if subscription.established {
+        let encoded = self.encoded(now, link, &id, Meta::Subscribe, Some(&payload));
+        if renewing {
             let until = now + self.config.protocol_timeout;
-            self.subscriptions
-                .get_mut(&seq)
-                .expect("looked up above")
-                .renewing = true;
             self.await_response(seq, link, id.clone(), Asked::Subscribe, Some(until));
         }
         let outgoing = Outgoing::new(seq, id, link, Class::Subscribe, encoded);
@@ -238,20 +236,23 @@ impl Nacp {
         self.links.insert(Link::new(app, state, reach, instance))
     }
 
-    pub(crate) fn head<'a>(
-        &'a self,
+    /// A message of ours over `link`, encoded.
+    pub(crate) fn encoded(
+        &mut self,
         now: Instant,
         link: Key,
-        id: &'a MessageId,
-        meta: Meta<'a>,
-    ) -> Head<'a> {
-        Head {
+        id: &MessageId,
+        meta: Meta<'_>,
+        payload: Option<&Payload>,
+    ) -> Encoded {
+        let head = Head {
             id: id.as_str(),
             from: self.config.app.as_str(),
             to: self.links[link].app.as_str(),
             t_ms: self.wall_ms(now),
             meta,
-        }
+        };
+        self.encoder.encode(&head, payload)
     }
 
     /// The one door: encodes, checks, queues. `before_caps` runs when the message is in and before anybody is evicted
@@ -271,7 +272,7 @@ impl Nacp {
                 source,
             } => (id, encoded, Some(source)),
             Body::Own { meta, payload } => {
-                let encoded = encode(&self.head(now, link, &own_id, meta), payload);
+                let encoded = self.encoded(now, link, &own_id, meta, payload);
                 (own_id, encoded, None)
             }
         };
@@ -302,7 +303,6 @@ impl Nacp {
             messages >= self.config.queue_count_max || sum + bytes > self.config.queue_bytes_max
         };
         let full = match (class, self.config.overflow) {
-            (Class::Forwarded { .. }, _) => false,
             // A lossless chunk waits rather than push out another message, even after a requeue.
             (Class::Chunk { .. }, _) => {
                 let pending = self.outbox.pending();
@@ -393,7 +393,7 @@ impl Nacp {
         }
     }
 
-    /// Takes a message out of the queues.
+    /// Takes a message out of the queues. Whatever waited for its place may go on.
     pub(crate) fn take(&mut self, seq: u64) -> Outgoing {
         let link = self.outbox.get(seq).expect("the caller looked it up").link;
         let record = &mut self.links[link];
@@ -402,6 +402,8 @@ impl Nacp {
             record.forwarded -= 1;
         }
         record.large.retain(|&(large, _)| large != seq);
+        self.mark_ready(link);
+        self.wake_starved();
         self.tell_room();
         outgoing
     }

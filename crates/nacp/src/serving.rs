@@ -89,7 +89,7 @@ impl Nacp {
             }
             _ => {}
         }
-        let (serving, _) = self.identity.next();
+        let serving = self.identity.next_seq();
         let lossless = kind == RequestKind::Event && self.links[link].features.reliable_notify;
         let process_name = match kind {
             RequestKind::Event => format!("nacp:event:{id}:process"),

@@ -9,7 +9,7 @@ use crate::arena::Key;
 use crate::config::Overflow;
 use crate::event::{CloseReason, DropCause, Event, PeerId};
 use crate::link::{Debt, Link};
-use crate::message::{Encoded, Head, Meta, encode};
+use crate::message::{Encoded, Head, Meta};
 use crate::outbox::{Class, Outgoing, Place};
 use crate::peers::{Phase, Urgent};
 use crate::{Instant, Nacp};
@@ -87,7 +87,7 @@ impl Nacp {
                 };
                 Some(Transmit {
                     token: 0,
-                    message: encode(&head, None),
+                    message: self.encoder.encode(&head, None),
                 })
             }
             Urgent::Control { link, seq } => {
@@ -236,7 +236,7 @@ impl Nacp {
         payload: Option<&crate::Payload>,
     ) -> u64 {
         let (seq, id) = self.identity.next();
-        let encoded = encode(&self.head(now, key, &id, meta), payload);
+        let encoded = self.encoded(now, key, &id, meta, payload);
         let outgoing = Outgoing::new(seq, id, key, Class::Control, encoded);
         self.outbox.insert(&mut self.links[key].queues, outgoing);
         if let Some(peer) = self.peer_of(key) {
@@ -265,7 +265,6 @@ impl Nacp {
         if self.links[key].peer().is_some_and(|bound| bound != peer) {
             return;
         }
-        let large = outgoing.bytes > self.config.large_message_bytes as u64;
         let forwarded = outgoing.source.is_some();
         let link = &mut self.links[key];
         if let Some(complete) = self.outbox.accept(&mut link.queues, token, now) {
@@ -273,10 +272,9 @@ impl Nacp {
             self.settle_send(&complete, true);
             self.tell_room();
         }
-        if large {
-            self.links[key].large.retain(|&(seq, _)| seq != token);
-            self.mark_ready(key);
-        }
+        // Its pair, or whoever goes one at a time, may go on.
+        self.links[key].large.retain(|&(seq, _)| seq != token);
+        self.mark_ready(key);
         self.enforce_pending_caps();
     }
 

@@ -154,7 +154,7 @@ impl dyn Sender + '_ {
         Ok(accepted)
     }
 
-    /// [`Sender::poll_close`] as a future. Cancel safe as far as [`flush`](Self::flush) is.
+    /// [`Sender::poll_close`] as a future. As cancel safe as `flush`.
     ///
     /// # Errors
     /// As [`Sender::poll_close`].
@@ -202,6 +202,9 @@ impl dyn Receiver + '_ {
 }
 
 /// A connection that moves whole messages both ways. The halves may live in different tasks.
+///
+/// Dropping a channel is a cut: the remote may lose what it has not read yet. To end in order, close the sender and
+/// receive until [`ReceiveError::Closed`].
 #[non_exhaustive]
 pub struct Channel {
     /// Sends.

@@ -341,3 +341,103 @@ impl Message {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(packet: u8, offset: u32, total: u32, body: u32) -> Header {
+        Header {
+            packet: PacketId([packet; 16]),
+            offset,
+            total,
+            body,
+        }
+    }
+
+    #[test]
+    fn a_claim_of_4_gib_allocates_nothing_of_it_b50_b54() {
+        let (mut reassembly, now) = (Reassembly::new(&Options::default()), Instant::now());
+        reassembly.begin(&header(1, 0, u32::MAX, 8), now).unwrap();
+        reassembly.extend(b"12345678", now).unwrap();
+        assert_eq!(reassembly.bytes(), 8 + MESSAGE_OVERHEAD);
+        let capacity = reassembly.open[&PacketId([1; 16])].prefix.capacity();
+        assert_eq!(capacity, 8, "room for what came, not for what is claimed");
+    }
+
+    #[test]
+    fn a_frame_that_claims_2_gib_gets_room_as_its_bytes_come() {
+        let (mut reassembly, now) = (Reassembly::new(&Options::default()), Instant::now());
+        reassembly
+            .begin(&header(1, 0, u32::MAX, 1 << 31), now)
+            .unwrap();
+        let mut received = 0;
+        while received < 1 << 20 {
+            let room = reassembly.spare().unwrap().remaining_mut();
+            assert!(
+                (1..=received.max(GROWTH_MIN)).contains(&room),
+                "at most twice of what came"
+            );
+            let count = room.min(10_000);
+            reassembly.extend(&vec![7; count], now).unwrap();
+            received += count;
+        }
+    }
+
+    #[test]
+    fn everything_counted_is_given_back() {
+        let (mut reassembly, now) = (Reassembly::new(&Options::default()), Instant::now());
+        for offset in [6u32, 2, 0, 4] {
+            assert!(
+                reassembly
+                    .begin(&header(1, offset, 8, 2), now)
+                    .unwrap()
+                    .is_none()
+            );
+            assert!(!reassembly.is_idle());
+            reassembly.extend(b"ab", now).unwrap();
+        }
+        assert_eq!((reassembly.is_idle(), reassembly.bytes()), (true, 0));
+        assert_eq!(reassembly.next_timeout(), None);
+    }
+
+    #[test]
+    fn pieces_out_of_order_are_bounded() {
+        let (mut reassembly, now) = (Reassembly::new(&Options::default()), Instant::now());
+        let mut offsets = (1..).map(|index| index * 2);
+        let error = loop {
+            match reassembly.begin(&header(1, offsets.next().unwrap(), u32::MAX, 1), now) {
+                Ok(_) => reassembly.extend(b"x", now).map(drop).unwrap(),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(
+            (error, offsets.next()),
+            (
+                FrameError::ReassemblyOverflow,
+                Some(2 * (PIECES_MAX as u32 + 2))
+            )
+        );
+    }
+
+    #[test]
+    fn the_timeout_is_early_safe_and_follows_the_oldest_progress() {
+        let (mut reassembly, start) = (Reassembly::new(&Options::default()), Instant::now());
+        let after = |secs| start + Duration::from_secs(secs);
+        for (packet, at) in [(1, 0), (2, 5)] {
+            reassembly
+                .begin(&header(packet, 0, 9, 1), after(at))
+                .unwrap();
+            reassembly.extend(b"x", after(at)).unwrap();
+        }
+        assert_eq!(reassembly.next_timeout(), Some(after(30)));
+        reassembly.begin(&header(1, 1, 9, 1), after(20)).unwrap();
+        reassembly.extend(b"x", after(20)).unwrap();
+        assert_eq!(reassembly.next_timeout(), Some(after(35)));
+        assert_eq!(reassembly.handle_timeout(after(34)), Ok(()));
+        assert_eq!(
+            reassembly.handle_timeout(after(35)),
+            Err(FrameError::ReassemblyTimeout)
+        );
+    }
+}

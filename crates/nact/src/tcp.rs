@@ -272,4 +272,21 @@ mod tests {
             .await
             .expect("its rightful listener gets the port at once");
     }
+
+    #[tokio::test]
+    async fn dialled_and_accepted_connections_delay_nothing_and_hold_little_b37() {
+        let (options, url) = (Options::default(), Url::new("tcp", "127.0.0.1", Some(0)));
+        let (listener, url) = bind(&url, 0, &options).await.unwrap();
+        let stream = connect(&url, url.port().unwrap(), &options).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        prepare(&accepted, &options).unwrap();
+        for stream in [stream, accepted] {
+            assert!(stream.nodelay().unwrap());
+            #[cfg(target_os = "linux")]
+            assert_eq!(
+                socket2::SockRef::from(&stream).tcp_notsent_lowat().unwrap(),
+                options.unsent_bytes_max
+            );
+        }
+    }
 }

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::time::{sleep, timeout};
 
 use crate::accept_pause::AcceptPause;
@@ -61,7 +61,7 @@ impl Provider for Unix {
         options: &'a Options,
     ) -> BoxFuture<'a, Result<Box<dyn Listener>, ListenError>> {
         Box::pin(async move {
-            let (listener, file) = bind(url).await?;
+            let (listener, file) = bind(url, options).await?;
             let url = file.path.to_str().map_or_else(|| url.clone(), Url::unix);
             let pause = AcceptPause::default();
             Ok(Box::new(Listening {
@@ -109,7 +109,7 @@ fn channel(stream: UnixStream, url: &Url, options: &Options) -> Channel {
     stream::channel(read, write, remote, options)
 }
 
-async fn bind(url: &Url) -> Result<(UnixListener, SocketFile), ListenError> {
+async fn bind(url: &Url, options: &Options) -> Result<(UnixListener, SocketFile), ListenError> {
     let io_error = |source| ListenError::Io {
         url: url.to_string(),
         source,
@@ -123,19 +123,20 @@ async fn bind(url: &Url) -> Result<(UnixListener, SocketFile), ListenError> {
         .map_err(io_error)?
         .ok_or_else(taken)?;
     remove_stale(&path, url).await?;
-    let listener = UnixListener::bind(&path).map_err(|source| match source.kind() {
+    let socket = UnixSocket::new_stream().map_err(io_error)?;
+    socket.bind(&path).map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => taken(),
         _ => io_error(source),
     })?;
     let identity = identity_at(&path).map_err(io_error)?;
-    Ok((
-        listener,
-        SocketFile {
-            path,
-            identity,
-            _lock: lock,
-        },
-    ))
+    // From here on the file goes away again if anything fails.
+    let file = SocketFile {
+        path,
+        identity,
+        _lock: lock,
+    };
+    let listener = socket.listen(options.accept_queue_max).map_err(io_error)?;
+    Ok((listener, file))
 }
 
 /// Removes the socket file at `path` if nobody listens there. Call it under the lock.
@@ -265,5 +266,40 @@ impl Listener for Listening {
 
     fn local_url(&self) -> Url {
         self.url.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    #[test]
+    fn a_lock_whose_file_comes_and_goes_has_one_holder_at_most_b62() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, holders, held) = (
+            directory.path().join("a.sock"),
+            AtomicUsize::new(0),
+            AtomicUsize::new(0),
+        );
+        let starter = || {
+            for _ in 0..20_000 {
+                if let Some(lock) = LockFile::acquire(&path).unwrap() {
+                    assert_eq!(holders.fetch_add(1, SeqCst), 0, "two hold one lock");
+                    held.fetch_add(1, SeqCst);
+                    std::thread::yield_now();
+                    holders.fetch_sub(1, SeqCst);
+                    drop(lock);
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(starter))));
+        assert!(held.into_inner() > 0);
+        assert_eq!(
+            fs::read_dir(directory.path()).unwrap().count(),
+            0,
+            "nothing is left behind"
+        );
     }
 }

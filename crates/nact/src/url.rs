@@ -144,7 +144,7 @@ impl FromStr for Url {
         }
         let (scheme, rest) = text
             .split_once(':')
-            .filter(|(scheme, _)| is_scheme(scheme))
+            .filter(|(scheme, rest)| is_scheme(scheme) && !is_host_and_port(scheme, rest))
             .ok_or_else(|| {
                 UrlError("no scheme; write one first, as in tcp://host:port or unix:///path".into())
             })?;
@@ -184,6 +184,11 @@ fn is_scheme(text: &str) -> bool {
         && text
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+/// "localhost:7000" has no scheme, though it looks as if.
+fn is_host_and_port(scheme: &str, rest: &str) -> bool {
+    !scheme.eq_ignore_ascii_case("unix") && rest.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn parse_unix(rest: &str) -> Result<Url, UrlError> {
@@ -306,6 +311,7 @@ mod tests {
             "mem://name",
             "unix:///run/a.sock",
             "unix:a/b.sock",
+            "unix:7/b.sock",
             "unix:///with ?#odd/name",
             "ws://host",
             "wss://host:1/nacp/x",

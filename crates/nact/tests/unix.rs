@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use nact::{ListenError, Listener, Transports};
 use tokio::runtime::{Builder, Runtime};
@@ -109,6 +110,28 @@ fn of_two_starters_exactly_one_wins_and_the_loser_spoils_nothing_b62() {
             "exactly one wins each round"
         );
     });
+}
+
+#[test]
+fn starters_that_meet_an_ending_listener_never_both_win_b62() {
+    const ROUNDS: usize = 2000;
+    let directory = Directory::new();
+    let (path, owners, wins) = (directory.socket(), AtomicUsize::new(0), AtomicUsize::new(0));
+    let starter = || {
+        let runtime = runtime();
+        for _ in 0..ROUNDS {
+            if let Ok(listener) = runtime.block_on(listen(&path)) {
+                assert_eq!(owners.fetch_add(1, SeqCst), 0, "two listen at one path");
+                assert!(path.exists(), "the winner's file is there");
+                owners.fetch_sub(1, SeqCst);
+                wins.fetch_add(1, SeqCst);
+                drop(listener);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(starter))));
+    assert!(wins.into_inner() > 0);
+    assert_eq!(directory.names(), [""; 0]);
 }
 
 #[tokio::test]

@@ -6,11 +6,11 @@ use crate::event::{
     CallId, CloseReason, DropCause, Event, OfflineCause, Outcome, PeerId, ServingId,
 };
 use crate::link::{LinkState, Reach};
-use crate::message::{Meta, encode};
+use crate::message::Meta;
 use crate::outbox::Class;
 use crate::peers::{Phase, Urgent};
 use crate::timers::Subject;
-use crate::{AppId, Instant, Nacp, SendError};
+use crate::{AppId, Instant, Nacp, PeerViolation, SendError};
 
 /// From this many breaks on, one message at a time is sent until something is ACKed, so that the message over which
 /// the link breaks is told from its innocent followers (MSG-9).
@@ -62,12 +62,14 @@ impl Nacp {
             self.schedule_probe(now, key);
         } else if let Some(peer) = peer {
             // (a) is the peer's own end; in all other cases we end it, so that the remote notices too.
-            if self
-                .peers
-                .get(peer)
-                .is_some_and(|state| state.bound.is_empty())
+            if let Some(state) = self.peers.get(peer)
+                && state.bound.is_empty()
             {
-                self.close_peer(peer, CloseReason::LinkOffline(cause));
+                let reason = match &state.phase {
+                    Phase::Closing { reason, .. } => reason.clone(),
+                    _ => CloseReason::LinkOffline(cause),
+                };
+                self.close_peer(peer, reason);
             }
         }
         if self.gateway == Some(key) {
@@ -76,6 +78,23 @@ impl Nacp {
         if let Some(challenge) = self.links[key].challenge.take() {
             self.accept_challenger(now, challenge.newcomer);
         }
+    }
+
+    /// Closes a connection for the remote's fault; its links go offline.
+    pub(crate) fn close_for(&mut self, now: Instant, peer: PeerId, violation: &PeerViolation) {
+        let Some(state) = self.peers.get_mut(peer) else {
+            return;
+        };
+        let reason = CloseReason::Violation(violation.reason());
+        state.phase = Phase::Closing {
+            reason: reason.clone(),
+            awaiting: None,
+        };
+        let bound = state.bound.clone();
+        for key in bound {
+            self.go_offline(now, key, OfflineCause::PeerDown);
+        }
+        self.close_peer(peer, reason);
     }
 
     /// Takes everything that was under way back into the Backlog; control messages end (HB-4).
@@ -256,9 +275,7 @@ impl Nacp {
         let direct = self.links[key].reach == Reach::Direct;
         let peer = self.links[key].peer().filter(|_| direct);
         if let Some(peer) = peer {
-            let (token, id) = self.identity.next();
-            let head = self.head(now, key, &id, Meta::Unregister);
-            let encoded = encode(&head, None);
+            let (token, id, encoded) = self.raw(now, app.as_str(), Meta::Unregister, None);
             self.peers.push_urgent(peer, Urgent::Raw { token, encoded });
             let until = now + self.config.protocol_timeout;
             if let Some(state) = self.peers.get_mut(peer)

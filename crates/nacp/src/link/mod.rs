@@ -12,7 +12,9 @@
 //! The queues, waiters and subscriptions stand beside the state, so that a transition moves none of them. An App that
 //! is reached through the Gateway has the same record; its `peer` is the Gateway's connection (LINK-16).
 
-mod handshake;
+mod accept;
+mod binding;
+mod dial;
 mod lifecycle;
 
 use std::collections::{BTreeMap, BTreeSet};

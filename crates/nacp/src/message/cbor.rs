@@ -180,8 +180,11 @@ impl<'a> Reader<'a> {
     fn head(&self, at: usize) -> Option<(u8, u64, usize)> {
         let rest = self.bytes.get(at..)?;
         let (&initial, rest) = rest.split_first()?;
-        let (argument, length) = match initial & 0x1f {
-            info @ 0..24 => (u64::from(info), 1),
+        let info = initial & 0x1f;
+        if info < 24 {
+            return Some((initial, u64::from(info), at + 1)); // most heads
+        }
+        let (argument, length) = match info {
             24 => (u64::from(*rest.first()?), 2),
             25 => (u64::from(u16::from_be_bytes(*rest.first_chunk()?)), 3),
             26 => (u64::from(u32::from_be_bytes(*rest.first_chunk()?)), 5),
@@ -194,6 +197,13 @@ impl<'a> Reader<'a> {
     /// The content of the definite text that comes next, if one does; otherwise nothing is read.
     #[inline(always)]
     pub(crate) fn plain_text(&mut self) -> Option<&'a [u8]> {
+        let (&initial, rest) = self.bytes.get(self.at..)?.split_first()?;
+        let short = initial.wrapping_sub(0x60);
+        if short < 24 {
+            let text = rest.get(..usize::from(short))?; // all keys
+            self.at += 1 + text.len();
+            return Some(text);
+        }
         let (initial, length, start) = self.head(self.at)?;
         if initial >> 5 != 3 {
             return None;
@@ -201,6 +211,33 @@ impl<'a> Reader<'a> {
         let text = self.bytes[start..].get(..usize::try_from(length).ok()?)?;
         self.at = start + text.len();
         Some(text)
+    }
+
+    /// The argument of the definite head of that major type that comes next, if one does; otherwise nothing is read.
+    #[inline(always)]
+    pub(crate) fn plain_argument(&mut self, major: u8) -> Option<u64> {
+        let (initial, argument, next) = self.head(self.at)?;
+        if initial >> 5 != major {
+            return None;
+        }
+        self.at = next;
+        Some(argument)
+    }
+
+    /// The header of a map: the number of its entries, if definite.
+    ///
+    /// `None`: some other item; where the reader then stands is not defined.
+    #[inline(always)]
+    pub(crate) fn map_header(&mut self) -> Result<Option<Option<usize>>, Malformed> {
+        let start = self.at;
+        if let Some(count) = self.plain_argument(5) {
+            return self.count(count, 2, start).map(|count| Some(Some(count)));
+        }
+        Ok(match self.untagged()? {
+            Item::Map(count) => Some(Some(count)),
+            Item::MapOpen => Some(None),
+            _ => None,
+        })
     }
 
     /// Passes an item that contains no other; `false`: it is another or not well-formed, and nothing is read.
@@ -304,17 +341,29 @@ impl<'a> Reader<'a> {
     /// As [`skip`](Self::skip), but with another limit of depth, at most [`DEPTH_MAX`].
     #[inline(never)]
     pub(crate) fn skip_nested(&mut self, depth_max: usize) -> Result<(), Malformed> {
+        // Most items are flat, and a small stack is cheaper to clear.
+        let start = self.at;
+        if !self.skip_on_stack::<8>(depth_max)? {
+            self.at = start;
+            self.skip_on_stack::<{ DEPTH_MAX + 1 }>(depth_max)?;
+        }
+        Ok(())
+    }
+
+    /// `false`: deeper than the stack of `N` levels, the item itself being one.
+    #[inline]
+    fn skip_on_stack<const N: usize>(&mut self, depth_max: usize) -> Result<bool, Malformed> {
         // How many items each level still awaits. Counts are bounded by the input, so the markers are free.
         const OPEN_ARRAY: usize = usize::MAX;
         const OPEN_MAP_KEY: usize = usize::MAX - 1;
         const OPEN_MAP_VALUE: usize = usize::MAX - 2;
-        let mut awaited = [0_usize; DEPTH_MAX + 1];
+        let mut awaited = [0_usize; N];
         let mut depth = 0;
         awaited[0] = 1; // the item itself
         loop {
             let start = self.at;
             match awaited[depth] {
-                0 if depth == 0 => return Ok(()),
+                0 if depth == 0 => return Ok(true),
                 0 => {
                     depth -= 1;
                     continue;
@@ -351,6 +400,9 @@ impl<'a> Reader<'a> {
             };
             if depth == depth_max {
                 return Err(Malformed::TooDeep { offset: start });
+            }
+            if depth == N - 1 {
+                return Ok(false);
             }
             depth += 1;
             awaited[depth] = within;
@@ -450,7 +502,7 @@ impl Sink for usize {
 }
 
 /// Writes the shortest head.
-#[inline]
+#[inline(always)]
 #[allow(clippy::cast_possible_truncation)] // each cast is guarded by its range
 pub(crate) fn put_head(sink: &mut impl Sink, major: u8, argument: u64) {
     let major = major << 5;

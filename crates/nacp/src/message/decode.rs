@@ -5,10 +5,12 @@
 //! that says the right things is accepted, whatever the length of its heads; what is refused has a [`DecodeError`].
 
 use std::borrow::Cow;
+use std::num::NonZeroUsize;
 
 use bytes::Bytes;
 
 use super::cbor::{Item, Malformed, Reader};
+use super::own_layout::decode_own;
 use super::{AppId, Envelope, MessageType, Meta, Payload, RequestKind, SignalKind, Version};
 
 /// The longest message id that is accepted, in bytes.
@@ -113,20 +115,24 @@ pub enum DecodeError {
 /// # Errors
 /// A [`DecodeError`] for everything that is not a message; memory stays within a small multiple of the input.
 pub fn decode(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
+    decode_own(bytes).map_or_else(|| decode_any(bytes), Ok)
+}
+
+/// As [`decode()`], for any layout.
+pub(super) fn decode_any(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
     let mut reader = Reader::new(bytes);
-    let mut values = [None; ENVELOPE_KEYS.len()];
-    let mut version = [None; VERSION_KEYS.len()];
-    let mut meta = [None; META_KEYS.len()];
+    let mut values = [None; 8];
+    let mut version = [None; 2];
+    let mut meta = [None; 9];
     let mut payload_end = 0;
-    let header = reader.untagged()?;
-    let is_map = entries(&mut reader, header, |reader, key| {
+    let is_map = entries(&mut reader, |reader, key| {
         let Some(index) = envelope_key(key) else {
             return Ok(reader.skip()?);
         };
-        place(&mut values, index, reader, ENVELOPE_KEYS)?;
+        place(&mut values, index, reader, &ENVELOPE_KEYS)?;
         match index {
-            V => collect(reader, "v", &mut version, VERSION_KEYS, version_key),
-            META => collect(reader, "meta", &mut meta, META_KEYS, meta_key),
+            V => collect(reader, "v", &mut version, &VERSION_KEYS, version_key),
+            META => collect(reader, "meta", &mut meta, &META_KEYS, meta_key),
             PAYLOAD => {
                 reader.skip()?;
                 payload_end = reader.offset();
@@ -199,7 +205,7 @@ const TO: usize = 4;
 const T: usize = 5;
 const META: usize = 6;
 const PAYLOAD: usize = 7;
-const ENVELOPE_KEYS: [&str; 8] = ["v", "type", "id", "from", "to", "t", "meta", "payload"];
+static ENVELOPE_KEYS: [&str; 8] = ["v", "type", "id", "from", "to", "t", "meta", "payload"];
 
 #[inline]
 fn envelope_key(key: &[u8]) -> Option<usize> {
@@ -216,7 +222,7 @@ fn envelope_key(key: &[u8]) -> Option<usize> {
     })
 }
 
-const VERSION_KEYS: [&str; 2] = ["v.major", "v.minor"];
+static VERSION_KEYS: [&str; 2] = ["v.major", "v.minor"];
 
 #[inline]
 fn version_key(key: &[u8]) -> Option<usize> {
@@ -236,7 +242,7 @@ const TARGET_SUB_NAME: usize = 5;
 const HIT_SUB_NAME: usize = 6;
 const RELIABLE: usize = 7;
 const TAKEN: usize = 8;
-const META_KEYS: [&str; 9] = [
+static META_KEYS: [&str; 9] = [
     "meta.parentId",
     "meta.kind",
     "meta.target",
@@ -264,62 +270,65 @@ fn meta_key(key: &[u8]) -> Option<usize> {
     })
 }
 
-/// Walks the map that `header` begins; `entry` is called with each text key and must pass its value. Pairs with other
+/// Walks the map that comes next; `entry` is called with each text key and must pass its value. Pairs with other
 /// keys are passed. `false`: not a map.
 #[inline]
 fn entries<'a>(
     reader: &mut Reader<'a>,
-    header: Item<'a>,
     mut entry: impl FnMut(&mut Reader<'a>, &[u8]) -> Result<(), DecodeError>,
 ) -> Result<bool, DecodeError> {
-    let mut left = match header {
-        Item::Map(count) => Some(count),
-        Item::MapOpen => None,
-        _ => return Ok(false),
+    let Some(mut left) = reader.map_header()? else {
+        return Ok(false);
     };
     loop {
         match &mut left {
             Some(0) => return Ok(true),
             Some(count) => *count -= 1,
-            None if reader.peek() == Some(0xff) => {
-                reader.item()?;
-                return Ok(true);
-            }
+            None if reader.take_break() => return Ok(true),
             None => {}
         }
-        match reader.plain_text() {
-            Some(key) => entry(reader, key)?,
-            None => odd_entry(reader, &mut entry)?,
-        }
+        let joined;
+        let key = match reader.plain_text() {
+            Some(key) => key,
+            None => match odd_key(reader)? {
+                Some(key) => {
+                    joined = key;
+                    &joined[..]
+                }
+                None => continue,
+            },
+        };
+        entry(reader, key)?;
     }
 }
 
-/// An entry whose key is not a definite text.
+/// A key that is not a definite text. If it is no text at all, its value is passed as well.
 #[cold]
-fn odd_entry<'a>(
-    reader: &mut Reader<'a>,
-    entry: &mut impl FnMut(&mut Reader<'a>, &[u8]) -> Result<(), DecodeError>,
-) -> Result<(), DecodeError> {
+fn odd_key<'a>(reader: &mut Reader<'a>) -> Result<Option<Cow<'a, [u8]>>, Malformed> {
     let start = reader.offset();
     let item = reader.item()?;
-    if let Some(key) = reader.string(item, 3)? {
-        return entry(reader, &key);
+    let key = reader.string(item, 3)?;
+    if key.is_none() {
+        *reader = reader.at(start);
+        reader.skip()?;
+        reader.skip()?;
     }
-    *reader = reader.at(start);
-    reader.skip()?;
-    Ok(reader.skip()?)
+    Ok(key)
 }
+
+/// Where a value stands: never at 0, for a map's head and a key come before it.
+type Place = Option<NonZeroUsize>;
 
 /// Notes where the value of a known key stands.
 #[inline]
 fn place<const N: usize>(
-    values: &mut [Option<usize>; N],
+    values: &mut [Place; N],
     index: usize,
     reader: &Reader<'_>,
-    keys: [&'static str; N],
+    keys: &'static [&'static str; N],
 ) -> Result<(), DecodeError> {
     let offset = reader.offset();
-    match values[index].replace(offset) {
+    match std::mem::replace(&mut values[index], NonZeroUsize::new(offset)) {
         None => Ok(()),
         Some(_) => Err(DecodeError::DuplicateKey {
             key: keys[index],
@@ -333,13 +342,12 @@ fn place<const N: usize>(
 fn collect<const N: usize>(
     reader: &mut Reader<'_>,
     name: &'static str,
-    values: &mut [Option<usize>; N],
-    keys: [&'static str; N],
-    index_of: fn(&[u8]) -> Option<usize>,
+    values: &mut [Place; N],
+    keys: &'static [&'static str; N],
+    index_of: impl Fn(&[u8]) -> Option<usize>,
 ) -> Result<(), DecodeError> {
     let offset = reader.offset();
-    let header = reader.untagged()?;
-    let is_map = entries(reader, header, |reader, key| {
+    let is_map = entries(reader, |reader, key| {
         if let Some(index) = index_of(key) {
             place(values, index, reader, keys)?;
         }
@@ -360,22 +368,26 @@ fn collect<const N: usize>(
 /// well-formed; whether it is what its key wants is found out here.
 struct Found<'a, 'k> {
     reader: Reader<'a>,
-    values: &'k [Option<usize>],
+    values: &'k [Place],
     keys: &'k [&'static str],
 }
 
 impl<'a> Found<'a, '_> {
-    #[inline]
+    #[inline(always)]
     fn required(&self, index: usize) -> Result<usize, DecodeError> {
-        self.values[index].ok_or(DecodeError::MissingKey {
-            key: self.keys[index],
-        })
+        match self.values[index] {
+            Some(offset) => Ok(offset.get()),
+            None => Err(DecodeError::MissingKey {
+                key: self.keys[index],
+            }),
+        }
     }
 
     /// Where an optional value stands; null and undefined are as good as none.
-    #[inline]
+    #[inline(always)]
     fn optional(&self, index: usize) -> Option<usize> {
         self.values[index]
+            .map(NonZeroUsize::get)
             .filter(|&offset| !matches!(self.reader.at(offset).peek(), Some(0xf6 | 0xf7)))
     }
 
@@ -388,11 +400,22 @@ impl<'a> Found<'a, '_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn text_at(&self, index: usize, offset: usize) -> Result<Cow<'a, str>, DecodeError> {
         match self.reader.at(offset).plain_text().map(std::str::from_utf8) {
             Some(Ok(text)) => Ok(Cow::Borrowed(text)),
             _ => self.odd_text_at(index, offset),
+        }
+    }
+
+    /// As [`text_at`](Self::text_at), for a text that is only compared: then its bytes do.
+    #[inline(always)]
+    fn name_at(&self, index: usize, offset: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+        match self.reader.at(offset).plain_text() {
+            Some(name) => Ok(Cow::Borrowed(name)),
+            None => Ok(Cow::Owned(
+                self.odd_text_at(index, offset)?.into_owned().into_bytes(),
+            )),
         }
     }
 
@@ -418,19 +441,19 @@ impl<'a> Found<'a, '_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn text(&self, index: usize) -> Result<Cow<'a, str>, DecodeError> {
         self.text_at(index, self.required(index)?)
     }
 
-    #[inline]
+    #[inline(always)]
     fn optional_text(&self, index: usize) -> Result<Option<Cow<'a, str>>, DecodeError> {
         self.optional(index)
             .map(|offset| self.text_at(index, offset))
             .transpose()
     }
 
-    #[inline]
+    #[inline(always)]
     fn id(&self, index: usize) -> Result<Cow<'a, str>, DecodeError> {
         let offset = self.required(index)?;
         let id = self.text_at(index, offset)?;
@@ -444,7 +467,7 @@ impl<'a> Found<'a, '_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn app_id(&self, index: usize) -> Result<Cow<'a, str>, DecodeError> {
         let offset = self.required(index)?;
         let id = self.text_at(index, offset)?;
@@ -458,13 +481,18 @@ impl<'a> Found<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn integer(&self, index: usize) -> Result<u64, DecodeError> {
         let offset = self.required(index)?;
+        if let Some(n) = self.reader.at(offset).plain_argument(0) {
+            return Ok(n);
+        }
         let item = self.reader.at(offset).untagged()?;
         item.as_u64()
             .ok_or_else(|| self.wrong(index, "a non-negative integer", offset))
     }
 
+    #[inline(always)]
     fn boolean(&self, index: usize) -> Result<bool, DecodeError> {
         let offset = self.required(index)?;
         match self.reader.at(offset).untagged()? {
@@ -473,15 +501,17 @@ impl<'a> Found<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn message_type(&self) -> Result<MessageType, DecodeError> {
         let offset = self.required(TYPE)?;
-        let name = self.text_at(TYPE, offset)?;
-        MessageType::from_name(&name).ok_or(DecodeError::UnknownType { offset })
+        let name = self.name_at(TYPE, offset)?;
+        MessageType::from_bytes(&name).ok_or(DecodeError::UnknownType { offset })
     }
 
     /// `t` is for people: whatever it is, the message is as good.
+    #[inline(always)]
     fn t_ms(&self) -> Result<u64, DecodeError> {
-        let Some(offset) = self.values[T] else {
+        let Some(offset) = self.values[T].map(NonZeroUsize::get) else {
             return Ok(0);
         };
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -493,14 +523,15 @@ impl<'a> Found<'a, '_> {
         })
     }
 
+    #[inline(always)]
     fn request_kind(
         &self,
         message_type: MessageType,
         offset: usize,
     ) -> Result<RequestKind, DecodeError> {
-        match &*self.text_at(KIND, offset)? {
-            "event" => Ok(RequestKind::Event),
-            "ability" => Ok(RequestKind::Ability),
+        match &*self.name_at(KIND, offset)? {
+            b"event" => Ok(RequestKind::Event),
+            b"ability" => Ok(RequestKind::Ability),
             _ => Err(DecodeError::UnknownKind {
                 message_type,
                 offset,
@@ -508,13 +539,14 @@ impl<'a> Found<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn signal_kind(&self) -> Result<SignalKind, DecodeError> {
         let offset = self.required(KIND)?;
-        match &*self.text_at(KIND, offset)? {
-            "normal" => Ok(SignalKind::Normal),
-            "pause" => Ok(SignalKind::Pause),
-            "resume" => Ok(SignalKind::Resume),
-            "abort" => Ok(SignalKind::Abort),
+        match &*self.name_at(KIND, offset)? {
+            b"normal" => Ok(SignalKind::Normal),
+            b"pause" => Ok(SignalKind::Pause),
+            b"resume" => Ok(SignalKind::Resume),
+            b"abort" => Ok(SignalKind::Abort),
             _ => Err(DecodeError::UnknownKind {
                 message_type: MessageType::Signal,
                 offset,
@@ -522,6 +554,7 @@ impl<'a> Found<'a, '_> {
         }
     }
 
+    #[inline(always)]
     fn meta(&self, message_type: MessageType) -> Result<Meta<'a>, DecodeError> {
         Ok(match message_type {
             MessageType::Register => Meta::Register,

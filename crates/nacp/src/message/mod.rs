@@ -7,6 +7,7 @@ mod cbor;
 mod decode;
 mod encode;
 mod ids;
+mod own_layout;
 pub mod payload;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use std::ops::Range;
 
 pub use cbor::Malformed;
 pub use decode::{DecodeError, ID_LENGTH_MAX, decode};
+pub(crate) use encode::Encoder;
 pub use encode::{Encoded, encode};
 pub use ids::{AppId, InvalidAppId, MessageId};
 pub use payload::{Payload, PayloadError, Value};
@@ -24,6 +26,10 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: Version = Version { major: 2, minor: 1 };
 
 /// `v` of the envelope. A register with another major version is refused `version-mismatch`.
+///
+/// ```
+/// assert_eq!(nacp::message::VERSION.major, 2);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     /// Incompatible changes.
@@ -33,6 +39,12 @@ pub struct Version {
 }
 
 /// `type` of the envelope.
+///
+/// ```
+/// use nacp::message::MessageType;
+/// assert_eq!(MessageType::from_name("ack"), Some(MessageType::Ack));
+/// assert_eq!(MessageType::Ack.as_str(), "ack");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MessageType {
     /// Asks for a link.
@@ -56,6 +68,10 @@ pub enum MessageType {
 }
 
 /// What a request calls.
+///
+/// ```
+/// assert_eq!(nacp::message::RequestKind::Ability.as_str(), "ability");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestKind {
     /// A long-running handler with a stream of chunks and signals.
@@ -65,6 +81,10 @@ pub enum RequestKind {
 }
 
 /// What a signal says.
+///
+/// ```
+/// assert_eq!(nacp::message::SignalKind::Abort.as_str(), "abort");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignalKind {
     /// The application's own signal; the only one with a payload.
@@ -78,6 +98,12 @@ pub enum SignalKind {
 }
 
 /// `type` and `meta` of a message, borrowed: the nine types.
+///
+/// ```
+/// use nacp::message::{MessageType, Meta};
+/// let meta = Meta::Ack { parent_id: "dd481314".into(), taken: None };
+/// assert_eq!(meta.message_type(), MessageType::Ack);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meta<'a> {
     /// See [`Registration`] for the payload.
@@ -153,6 +179,12 @@ impl Meta<'_> {
 }
 
 /// Everything of a message but its payload, to be encoded.
+///
+/// ```
+/// use nacp::message::{Head, Meta, encode};
+/// let head = Head { id: "1", from: "hello", to: "world", t_ms: 0, meta: Meta::Register };
+/// assert!(encode(&head, None).len() < 100);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head<'a> {
     /// Unique per sender.
@@ -168,6 +200,13 @@ pub struct Head<'a> {
 }
 
 /// A decoded message: the envelope, and where its payload stands in the bytes it was decoded from.
+///
+/// ```
+/// use nacp::message::{Head, Meta, decode, encode};
+/// let head = Head { id: "1", from: "hello", to: "world", t_ms: 0, meta: Meta::Register };
+/// let bytes = encode(&head, None).to_bytes();
+/// assert_eq!(decode(&bytes).unwrap().payload, Some(bytes.len() - 1..bytes.len()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope<'a> {
     /// `v`.
@@ -187,6 +226,11 @@ pub struct Envelope<'a> {
 }
 
 /// A handler as its App declares it.
+///
+/// ```
+/// let echo = nacp::message::Declared { name: "echo".into(), ..Default::default() };
+/// assert_eq!(echo.description, "");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declared {
     /// What it is called by.
@@ -197,6 +241,13 @@ pub struct Declared {
 }
 
 /// `decl`: what an App can do; the answer of `NApp.introduce`.
+///
+/// ```
+/// use nacp::message::{Declaration, Declared};
+/// let echo = Declared { name: "echo".into(), ..Declared::default() };
+/// let declaration = Declaration { abilities: vec![echo], ..Declaration::default() };
+/// assert!(declaration.events.is_empty());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declaration {
     /// Event handlers.
@@ -208,6 +259,14 @@ pub struct Declaration {
 }
 
 /// The payload of register, and of its ok response.
+///
+/// ```
+/// use nacp::Payload;
+/// use nacp::message::Registration;
+/// let registration = Registration { is_gateway: true, ..Registration::default() };
+/// let payload = Payload::encode(&registration).unwrap();
+/// assert_eq!(payload.decode::<Registration>().unwrap(), registration);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Registration {
@@ -259,7 +318,22 @@ impl MessageType {
 
     /// The type with that name on the wire.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+        Self::from_bytes(name.as_bytes())
+    }
+
+    fn from_bytes(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"register" => Self::Register,
+            b"unregister" => Self::Unregister,
+            b"subscribe" => Self::Subscribe,
+            b"unsubscribe" => Self::Unsubscribe,
+            b"notify" => Self::Notify,
+            b"request" => Self::Request,
+            b"response" => Self::Response,
+            b"signal" => Self::Signal,
+            b"ack" => Self::Ack,
+            _ => return None,
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use serde::forward_to_deserialize_any;
 use super::super::cbor::{DEPTH_MAX, Item, Reader};
 use super::access::{Enum, Items, Packed};
 use super::embed::TOKEN;
-use super::{PayloadError, number, typed};
+use super::{PayloadError, Value, number, typed};
 
 /// Decodes exactly one item.
 pub(super) fn from_slice<'de, T: de::Deserialize<'de>>(
@@ -403,7 +403,16 @@ impl<'de> de::Deserializer<'de> for &mut Deserializer<'de> {
         }
         let start = self.reader.offset();
         self.reader.skip()?;
-        visitor.visit_borrowed_bytes(self.reader.since(start))
+        let bytes = self.reader.since(start);
+        visitor
+            .visit_borrowed_bytes(bytes)
+            .map_err(|error| match Value::decode(bytes) {
+                // serde flattens errors to text; the place inside of this payload is worth asking again.
+                Err(PayloadError::InvalidUtf8 { offset }) => PayloadError::InvalidUtf8 {
+                    offset: start + offset,
+                },
+                _ => error,
+            })
     }
 
     fn deserialize_enum<V: Visitor<'de>>(

@@ -1,0 +1,360 @@
+//! GW: forwarding, and calls through a Gateway.
+
+mod rig;
+
+use nacp::message::{Head, Meta, encode};
+use nacp::*;
+use rig::*;
+
+fn gateway() -> Rig {
+    Rig::new(|config| config.is_gateway = true)
+}
+
+fn request() -> Meta<'static> {
+    Meta::Request {
+        kind: RequestKind::Ability,
+        target: Some("echo".into()),
+    }
+}
+
+/// We, registered with the Gateway `g`.
+fn behind(rig: &mut Rig) -> PeerId {
+    rig.register_as("g", &Rig::registration(None, &[], true))
+}
+
+#[test]
+fn gw_1_a_gateway_forwards_the_original_bytes_without_ack_dedup_or_processing() {
+    let mut rig = gateway();
+    let (a, b) = (rig.register("a"), rig.register("b"));
+    let head = Head {
+        id: "r1",
+        from: "a",
+        to: "b",
+        t_ms: 5,
+        meta: request(),
+    };
+    let bytes = encode(&head, Some(&text("hi"))).to_bytes();
+    for _ in 0..2 {
+        rig.nacp.handle_message(rig.now, a, &bytes).unwrap();
+        let sent = rig.out(b);
+        assert_eq!((sent.len(), &sent[0].bytes), (1, &bytes));
+    }
+    assert!(rig.out(a).is_empty() && rig.events().is_empty());
+    assert_eq!(rig.nacp.snapshot().ack_pending, QueueSize::default());
+}
+
+#[test]
+fn gw_1_a_program_that_is_no_gateway_forwards_nothing() {
+    let mut rig = Rig::new(|_| {});
+    let (a, b) = (rig.register("a"), rig.register("b"));
+    rig.try_send(a, "a", "b", "r1", request(), None).unwrap();
+    assert!(rig.out(b).is_empty());
+    assert_eq!(rig.reports(), [("nacp:internal:route:error", "no-route")]);
+}
+
+#[test]
+fn gw_2_a_message_goes_to_the_link_or_its_backlog_or_the_gateway_or_fails() {
+    let mut rig = Rig::new(|_| {});
+    let call = |rig: &mut Rig, to: &str| {
+        rig.nacp
+            .request(
+                rig.now,
+                &app(to),
+                RequestKind::Ability,
+                "do",
+                &text("x"),
+                None,
+            )
+            .map(|_| ())
+    };
+    assert_eq!(
+        call(&mut rig, "me"),
+        Err(SendError::SelfAddressed(app("me")))
+    );
+    assert_eq!(call(&mut rig, "far"), Err(SendError::NoRoute(app("far"))));
+    let b = rig.register("b");
+    call(&mut rig, "b").unwrap();
+    assert_eq!(rig.out(b)[0].to, "b");
+    rig.cut(b);
+    call(&mut rig, "b").unwrap();
+    assert_eq!(rig.nacp.snapshot().backlog.messages, 2);
+    let g = behind(&mut rig);
+    call(&mut rig, "far").unwrap();
+    assert_eq!(rig.out(g)[0].to, "far");
+    call(&mut rig, "b").unwrap();
+    assert!(
+        rig.out(g).is_empty(),
+        "known offline: its Backlog, not the Gateway"
+    );
+}
+
+#[test]
+fn gw_2_messages_for_an_offline_app_wait_at_the_gateway() {
+    let mut rig = gateway();
+    let (a, b) = (rig.register("a"), rig.register("b"));
+    rig.cut(b);
+    rig.try_send(a, "a", "b", "r1", request(), None).unwrap();
+    let b = rig.register_unacked("b");
+    assert_eq!(rig.out(b)[0].id, "r1");
+    assert_eq!(
+        rig.nacp.snapshot().messages,
+        1,
+        "only the register's response"
+    );
+}
+
+#[test]
+fn gw_3_a_second_gateway_is_refused_or_kept_as_a_plain_link() {
+    let mut rig = Rig::new(|_| {});
+    behind(&mut rig);
+    let second = rig.accept();
+    rig.send_register(second, "g2", &Rig::registration(None, &[], true));
+    assert_eq!(rig.out(second)[0].why.as_deref(), Some("multi-gateway"));
+
+    let mut rig = Rig::new(|config| config.auto_multi_gateway_downgrade = true);
+    let g = behind(&mut rig);
+    let second = rig.accept();
+    rig.send_register(second, "g2", &Rig::registration(None, &[], true));
+    let events = rig.events();
+    assert_eq!(
+        reports(&events),
+        [("nacp:internal:gateway:warning", "multi-gateway-downgraded")]
+    );
+    rig.out(second);
+    rig.nacp
+        .request(
+            rig.now,
+            &app("far"),
+            RequestKind::Ability,
+            "do",
+            &text("x"),
+            None,
+        )
+        .unwrap();
+    assert_eq!(rig.out(g)[0].to, "far");
+    let error = rig
+        .try_send(second, "far", "me", "1", request(), None)
+        .unwrap_err();
+    assert_eq!(
+        error.reason(),
+        "from-mismatch",
+        "a plain link speaks for itself only"
+    );
+}
+
+#[test]
+fn gw_3_two_gateways_do_not_register_with_each_other() {
+    let mut rig = gateway();
+    let peer = rig.accept();
+    rig.send_register(peer, "g2", &Rig::registration(None, &[], true));
+    assert_eq!(rig.out(peer)[0].why.as_deref(), Some("dual-gateway"));
+    let peer = rig.dial("g2");
+    let register = rig.out(peer).remove(0);
+    rig.answer(
+        peer,
+        "g2",
+        &register.id,
+        None,
+        &Rig::registration(None, &[], true),
+    );
+    rig.out(peer);
+    assert_eq!(
+        closed(&rig.events()).last(),
+        Some(&(peer, "dual-gateway".to_owned()))
+    );
+    assert_eq!(rig.nacp.link_state(&app("g2")), None);
+}
+
+#[test]
+fn gw_4_a_forged_sender_is_dropped_and_named() {
+    let mut rig = gateway();
+    let (a, b) = (rig.register("a"), rig.register("b"));
+    for to in ["me", "b"] {
+        let error = rig.try_send(a, "b", to, "1", request(), None).unwrap_err();
+        assert!(matches!(error, PeerViolation::FromMismatch { from } if from == "b"));
+    }
+    assert!(rig.out(b).is_empty() && rig.out(a).is_empty());
+    assert_eq!(requests(&rig.events()), []);
+    assert!(rig.nacp.link_state(&app("a")).is_some(), "the link stays");
+}
+
+#[test]
+fn gw_5_a_message_never_goes_back_to_where_it_came_from() {
+    let mut rig = gateway();
+    let a = rig.register("a");
+    rig.try_send(a, "a", "a", "1", request(), None).unwrap();
+    assert!(rig.out(a).is_empty());
+    assert_eq!(rig.reports(), [("nacp:internal:gateway:error", "dropped")]);
+}
+
+#[test]
+fn gw_6_a_request_for_nobody_is_answered_by_the_gateway_and_the_caller_believes_it() {
+    let mut rig = gateway();
+    let a = rig.register("a");
+    rig.try_send(a, "a", "nobody", "r1", request(), None)
+        .unwrap();
+    let answer = rig.out(a).remove(0);
+    assert_eq!(
+        (
+            answer.from.as_str(),
+            answer.parent.as_deref(),
+            answer.why.as_deref()
+        ),
+        ("me", Some("r1"), Some("no-route"))
+    );
+
+    let mut rig = Rig::new(|_| {});
+    let g = behind(&mut rig);
+    let call = rig.call("nobody", "x");
+    let id = rig.id_of(call);
+    rig.out(g);
+    rig.answer(g, "g", &id, Some("no-route"), &Payload::default());
+    let expected = Outcome::Response {
+        is_ok: false,
+        why_not_ok: Some("no-route".to_owned()),
+        payload: Payload::default(),
+    };
+    assert_eq!(outcomes(&rig.events()), [(call, expected)]);
+    rig.advance(MS * 600_000);
+    assert!(
+        links(&rig.events())
+            .iter()
+            .all(|(change, _)| *change == "dropped"),
+        "nothing hangs for ever"
+    );
+}
+
+#[test]
+fn b37_small_messages_of_another_pair_pass_a_large_one_and_those_of_the_same_do_not() {
+    let mut rig = gateway();
+    let (a, b, c) = (rig.register("a"), rig.register("b"), rig.register("c"));
+    let big = text(&"x".repeat(1 << 20));
+    let send = |rig: &mut Rig, peer, from: &str, id: &str, payload: &Payload| {
+        rig.try_send(peer, from, "b", id, request(), Some(payload))
+            .unwrap();
+    };
+    send(&mut rig, a, "a", "big", &big);
+    send(&mut rig, a, "a", "after-big", &text("x"));
+    let large = rig.submit(b);
+    assert_eq!(large.len(), 1);
+    send(&mut rig, c, "c", "small", &text("x"));
+    let passed = rig.out(b);
+    assert_eq!(
+        passed
+            .iter()
+            .map(|sent| sent.id.as_str())
+            .collect::<Vec<_>>(),
+        ["small"]
+    );
+    rig.nacp.handle_accepted(rig.now, b, large[0].token);
+    assert_eq!(rig.out(b)[0].id, "after-big");
+    assert!(rig.nacp.is_drained());
+}
+
+#[test]
+fn link_16_an_app_behind_the_gateway_that_stays_silent_is_probed_and_dropped_at_the_end_of_the_grace()
+ {
+    let mut rig = Rig::new(|config| {
+        config.ack_timeout = 200 * MS;
+        config.reconnect_grace = 5_000 * MS;
+    });
+    let g = behind(&mut rig);
+    let call = rig.call("far", "r1");
+    let id = rig.id_of(call);
+    rig.out(g);
+    rig.advance(200 * MS);
+    assert_eq!(links(&rig.events()), [("offline", "far".to_owned())]);
+    let mut probes = 0;
+    for _ in 0..49 {
+        rig.advance(100 * MS);
+        let sent = rig.out(g);
+        assert!(sent.iter().all(|sent| sent.id == id));
+        probes += sent.len();
+    }
+    assert!(
+        (2..=6).contains(&probes),
+        "{probes} probes, further and further apart"
+    );
+    rig.advance(200 * MS);
+    let events = rig.events();
+    assert_eq!(links(&events), [("dropped", "far".to_owned())]);
+    assert_eq!(outcomes(&events), [(call, Outcome::PeerGone)]);
+    assert!(matches!(
+        rig.nacp.link_state(&app("g")),
+        Some(LinkState::Online { .. })
+    ));
+}
+
+#[test]
+fn link_16_an_ack_to_a_probe_brings_the_app_online_and_replays() {
+    let mut rig = Rig::new(|config| config.ack_timeout = 200 * MS);
+    let g = behind(&mut rig);
+    for n in 1..=3 {
+        rig.call("far", &format!("r{n}"));
+    }
+    rig.out(g);
+    rig.advance(200 * MS);
+    rig.events();
+    rig.advance(500 * MS);
+    let probe = rig.out(g);
+    assert_eq!(texts(&probe), ["r1"]);
+    rig.try_send(
+        g,
+        "far",
+        "me",
+        "ack-1",
+        Meta::Ack {
+            parent_id: probe[0].id.as_str().into(),
+            taken: None,
+        },
+        None,
+    )
+    .unwrap();
+    assert_eq!(links(&rig.events()), [("online", "far".to_owned())]);
+    assert_eq!(texts(&rig.out(g)), ["r2", "r3"]);
+}
+
+#[test]
+fn link_16_when_the_gateway_returns_what_was_under_way_through_it_goes_again() {
+    let mut rig = Rig::new(|_| {});
+    let g = behind(&mut rig);
+    rig.call("far", "r1");
+    rig.out(g);
+    rig.cut(g);
+    assert_eq!(
+        links(&rig.events()),
+        [("offline", "g".to_owned()), ("offline", "far".to_owned())]
+    );
+    let g = behind(&mut rig);
+    rig.advance(MS);
+    assert_eq!(texts(&rig.out(g)), ["r1"]);
+}
+
+#[test]
+fn link_16_an_app_behind_the_gateway_that_nobody_needs_is_forgotten() {
+    let mut rig = Rig::new(|config| config.reconnect_grace = 1_000 * MS);
+    let g = behind(&mut rig);
+    rig.try_send(g, "far", "me", "r1", request(), None).unwrap();
+    rig.out(g);
+    let serving = requests(&rig.events())[0].0;
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("x")), false)
+        .unwrap();
+    let response = rig.out(g).remove(0);
+    rig.try_send(
+        g,
+        "far",
+        "me",
+        "a1",
+        Meta::Ack {
+            parent_id: response.id.as_str().into(),
+            taken: None,
+        },
+        None,
+    )
+    .unwrap();
+    assert_eq!(rig.nacp.snapshot().links.len(), 2);
+    rig.advance(2_000 * MS);
+    assert_eq!(rig.nacp.snapshot().links.len(), 1);
+    assert!(rig.events().is_empty());
+}
