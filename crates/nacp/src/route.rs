@@ -170,7 +170,7 @@ impl Nacp {
             return;
         };
         let link = &mut self.links[key];
-        link.state = LinkState::Online { peer };
+        link.go_over(peer);
         link.probe_due = false;
         let app = link.app.clone();
         self.timers.disarm(Subject::Probe(key));
@@ -211,7 +211,7 @@ impl Nacp {
             match self.links[key].state {
                 LinkState::Online { peer: old } if old != peer => {
                     self.withdraw_from_connection(key);
-                    self.links[key].state = LinkState::Online { peer };
+                    self.links[key].go_over(peer);
                     self.mark_ready(key);
                 }
                 LinkState::Online { .. } => {}

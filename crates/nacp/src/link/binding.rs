@@ -67,7 +67,7 @@ impl Nacp {
             batched_acks: both(BATCHED_ACKS),
         };
         let link = &mut self.links[key];
-        link.state = online;
+        link.go_over(peer);
         link.reach = Reach::Direct;
         link.is_gateway = takes_slot;
         link.leaving = false;

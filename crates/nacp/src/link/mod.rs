@@ -171,6 +171,12 @@ impl Link {
         }
     }
 
+    /// Reaches it over `peer` from now on. It stands in no turn there yet, wherever it stood in one before.
+    pub(crate) fn go_over(&mut self, peer: PeerId) {
+        self.state = LinkState::Online { peer };
+        self.ready = false;
+    }
+
     pub(crate) fn is_online(&self) -> bool {
         self.peer().is_some()
     }
