@@ -149,7 +149,6 @@ async fn dropping_a_subscription_or_its_future_ends_it_on_both_sides() {
         if polls > 0 {
             settle().await; // the remote has said yes
         }
-        let _ = asked;
     }
     settle().await;
     assert_eq!(world.emit("a:b", &1).unwrap(), 0);
