@@ -68,6 +68,8 @@ pub struct Config {
     pub subscriptions_max: usize,
     /// Whether to announce `reliable-notify` and `stream-credit` (MSG-11). Default true.
     pub lossless_streams: bool,
+    /// Whether to announce `batched-acks`: one ack for many messages, between two Apps that both know it. Default true.
+    pub batched_acks: bool,
 }
 
 impl Config {
@@ -93,6 +95,7 @@ impl Config {
             acks_waiting_max: 65_536,
             subscriptions_max: 65_536,
             lossless_streams: true,
+            batched_acks: true,
         }
     }
 

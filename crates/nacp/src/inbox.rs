@@ -10,6 +10,7 @@ use crate::event::{
 };
 use crate::identity::seq_of;
 use crate::link::{LinkState, Reach};
+use crate::message::ack::{further_numbers, parts_of};
 use crate::message::{Encoded, Envelope, MessageId, Meta, Payload, SignalKind, decode};
 use crate::outbox::Class;
 use crate::peers::{Phase, Urgent};
@@ -119,6 +120,10 @@ impl Nacp {
         bytes: &Bytes,
     ) -> Result<(), PeerViolation> {
         let reliable = match &envelope.meta {
+            Meta::AckMany { parent_id, also } => {
+                self.on_ack_many(now, link, parent_id, also, bytes);
+                return Ok(());
+            }
             Meta::Ack { parent_id, taken } => {
                 self.on_ack(now, link, parent_id, *taken, bytes);
                 return Ok(());
@@ -148,7 +153,7 @@ impl Nacp {
             Meta::Subscribe => self.on_subscribe(now, link, envelope, bytes),
             Meta::Unsubscribe => self.on_unsubscribe(now, link, envelope, bytes),
             Meta::Unregister => self.on_unregister(now, peer, link, envelope),
-            Meta::Register | Meta::Ack { .. } => {}
+            Meta::Register | Meta::Ack { .. } | Meta::AckMany { .. } => {}
         }
         Ok(())
     }
@@ -167,12 +172,13 @@ impl Nacp {
             self.close_for(now, peer, &violation);
             return Err(violation);
         }
-        let ack = Urgent::Ack {
-            to: self.links[link].app.clone(),
-            parent: MessageId::from(&*envelope.id),
-            taken: None,
-        };
-        self.peers.push_urgent(peer, ack);
+        let record = &self.links[link];
+        self.peers.push_ack(
+            peer,
+            &record.app,
+            &envelope.id,
+            record.features.batched_acks,
+        );
         Ok(())
     }
 
@@ -211,6 +217,28 @@ impl Nacp {
             Some(link),
             Some(Encoded::from(bytes.clone())),
         );
+    }
+
+    /// Feature `batched-acks`.
+    fn on_ack_many(&mut self, now: Instant, link: Key, first: &str, also: &[u8], bytes: &Bytes) {
+        self.on_ack(now, link, first, None, bytes);
+        let Some((prefix, number)) = parts_of(first.as_bytes()) else {
+            return;
+        };
+        for seq in further_numbers(number, also) {
+            let known = self.outbox.get(seq).filter(|out| out.link == link);
+            if known.is_some_and(|out| parts_of(out.id.as_bytes()) == Some((prefix, seq))) {
+                self.acked(now, link, seq);
+            } else {
+                self.on_ack(
+                    now,
+                    link,
+                    &format!("{}{seq:x}", &first[..prefix.len()]),
+                    None,
+                    bytes,
+                );
+            }
+        }
     }
 
     fn acked(&mut self, now: Instant, link: Key, seq: u64) {

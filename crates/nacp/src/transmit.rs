@@ -9,7 +9,7 @@ use crate::arena::Key;
 use crate::config::Overflow;
 use crate::event::{CloseReason, DropCause, Event, PeerId};
 use crate::link::{Debt, Link};
-use crate::message::{Encoded, Head, Meta};
+use crate::message::{AppId, Encoded, Head, Meta};
 use crate::outbox::{Class, Outgoing, Place};
 use crate::peers::{Phase, Urgent};
 use crate::{Instant, Nacp};
@@ -71,24 +71,25 @@ impl Nacp {
                 message: encoded,
             }),
             Urgent::Ack { to, parent, taken } => {
-                if let Some(peer) = self.peers.get_mut(peer) {
-                    peer.acks -= 1;
-                }
-                let (_, id) = self.identity.next();
-                let head = Head {
-                    id: id.as_str(),
-                    from: self.config.app.as_str(),
-                    to: to.as_str(),
-                    t_ms: self.wall_ms(now),
-                    meta: Meta::Ack {
-                        parent_id: parent.as_str().into(),
-                        taken,
+                let meta = Meta::Ack {
+                    parent_id: parent.as_str().into(),
+                    taken,
+                };
+                Some(self.ack(now, peer, &to, meta, 1))
+            }
+            Urgent::Acks { to, batch } => {
+                let parent_id = batch.first.as_str().into();
+                let meta = match &batch.also[..] {
+                    [] => Meta::Ack {
+                        parent_id,
+                        taken: None,
+                    },
+                    also => Meta::AckMany {
+                        parent_id,
+                        also: also.into(),
                     },
                 };
-                Some(Transmit {
-                    token: 0,
-                    message: self.encoder.encode(&head, None),
-                })
+                Some(self.ack(now, peer, &to, meta, batch.count))
             }
             Urgent::Control { link, seq } => {
                 // Its link may have gone offline since.
@@ -101,6 +102,33 @@ impl Nacp {
                     message: outgoing.encoded.clone(),
                 })
             }
+        }
+    }
+
+    fn ack(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        to: &AppId,
+        meta: Meta<'_>,
+        count: usize,
+    ) -> Transmit {
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.acks -= count;
+        }
+        let (_, id) = self.identity.next();
+        let from = self.config.app.as_str();
+        let t_ms = self.wall_ms(now);
+        let head = Head {
+            id: id.as_str(),
+            from,
+            to: to.as_str(),
+            t_ms,
+            meta,
+        };
+        Transmit {
+            token: 0,
+            message: self.encoder.encode(&head, None),
         }
     }
 

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use crate::event::{CloseReason, Event, PeerId, Role};
-use crate::link::{FEATURES, Reach};
+use crate::link::{BATCHED_ACKS, RELIABLE_NOTIFY, Reach, STREAM_CREDIT};
 use crate::message::{
     AppId, Encoded, Envelope, Head, MessageId, Meta, Payload, Registration, encode,
 };
@@ -52,9 +52,18 @@ impl Nacp {
             .clone()
     }
 
+    /// What we announce.
     pub(crate) fn own_features(&self) -> Vec<String> {
-        let known = FEATURES.iter().filter(|_| self.config.lossless_streams);
-        known.map(|&name| name.to_owned()).collect()
+        let lossless = self.config.lossless_streams;
+        let ours = [
+            (RELIABLE_NOTIFY, lossless),
+            (STREAM_CREDIT, lossless),
+            (BATCHED_ACKS, self.config.batched_acks),
+        ];
+        ours.into_iter()
+            .filter(|(_, on)| *on)
+            .map(|(name, _)| name.to_owned())
+            .collect()
     }
 
     pub(crate) fn registration(&self, instance: Option<String>, features: Vec<String>) -> Payload {

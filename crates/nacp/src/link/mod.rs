@@ -58,10 +58,14 @@ pub struct Features {
     pub reliable_notify: bool,
     /// The reader of a lossless stream says how far it is.
     pub stream_credit: bool,
+    /// One ack may name many messages.
+    pub batched_acks: bool,
 }
 
-/// The names of all features that we know.
-pub(crate) const FEATURES: [&str; 2] = ["reliable-notify", "stream-credit"];
+/// The names of the features, as they are announced.
+pub(crate) const RELIABLE_NOTIFY: &str = "reliable-notify";
+pub(crate) const STREAM_CREDIT: &str = "stream-credit";
+pub(crate) const BATCHED_ACKS: &str = "batched-acks";
 
 /// A Response whose loss would leave its requester waiting for ever (WAIT-5).
 #[derive(Clone, Debug)]
