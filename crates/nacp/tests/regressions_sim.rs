@@ -181,3 +181,23 @@ fn link_10_an_app_that_said_goodbye_comes_back_as_a_new_one() {
     assert_eq!(closed(&events), [(old, "unregistered".to_owned())]);
     assert_eq!(kinds(&rig.out(new)), ["ack", "response"]);
 }
+
+/// Chunks of a long declaration were overtaken by small messages, which the remote does not understand before it.
+#[test]
+fn link_8_nothing_passes_a_large_answer_to_a_register() {
+    let mut rig = Rig::new(|config| config.large_message_bytes = 100);
+    let peer = rig.register("b");
+    rig.cut(peer);
+    rig.signal_to("b", "waits");
+    let peer = rig.accept();
+    rig.send_register(peer, "b", &Rig::registration(None, &[], false));
+    let answer = rig.submit(peer);
+    assert_eq!(kinds(&answer), ["ack", "response"]);
+    assert!(rig.nacp.poll_urgent(rig.now, peer).is_none());
+    rig.nacp.handle_accepted(rig.now, peer, answer[0].token);
+    assert!(rig.submit(peer).is_empty(), "its last byte is not out");
+    while rig.nacp.poll_wake().is_some() {}
+    rig.nacp.handle_accepted(rig.now, peer, answer[1].token);
+    assert_eq!(rig.nacp.poll_wake(), Some(peer));
+    assert_eq!(kinds(&rig.submit(peer)), ["signal"]);
+}
