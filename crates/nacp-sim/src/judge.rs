@@ -4,14 +4,14 @@
 
 use nacp::message::{Encoded, Meta, decode};
 use nacp::{
-    CallId, DropCause, Event, Instant, NotifyTarget, OfflineCause, Outcome, Report, SendId,
+    CallId, DropCause, Event, Instant, NotifyTarget, OfflineCause, Outcome, PeerId, Report, SendId,
 };
 
 use crate::apps::{NAMES, PATTERNS};
 use crate::model::{Asked, Broken, Cause, Kind, Model, Served, State, ensure};
 use crate::settings::Settings;
 use crate::tag;
-use crate::world::Verdict;
+use crate::world::{Verdict, conn_of};
 
 /// What one batch of events says of causes.
 #[derive(Debug, Default)]
@@ -139,7 +139,7 @@ impl Model {
             } => {
                 self.fold(peer.0);
                 let other = self.node_named(app.as_str())?;
-                self.online(node, now, other, *resumed, *restarted)
+                self.online(node, now, other, *peer, [*resumed, *restarted])
             }
             Event::Offline {
                 app,
@@ -224,10 +224,12 @@ impl Model {
         node: usize,
         now: Instant,
         other: usize,
-        resumed: bool,
-        restarted: bool,
+        peer: PeerId,
+        [resumed, restarted]: [bool; 2],
     ) -> Verdict {
         let epoch = self.epoch(other, node);
+        let (conn, side) = conn_of(peer);
+        let told = self.epochs[conn as usize][side];
         let link = &mut self.nodes[node].links[other];
         let known = link.state != State::Unknown;
         ensure!(
@@ -236,13 +238,10 @@ impl Model {
             "app-{node}: app-{other} online, resumed: {resumed}, but it was {:?}",
             link.state
         );
-        if !known {
-            link.remote_epoch = epoch;
-        }
+        let before = std::mem::replace(&mut link.remote_epoch, told);
         link.state = State::Online;
         link.since = now;
         if restarted {
-            let before = link.remote_epoch;
             ensure!(
                 before != epoch,
                 "LINK-15",

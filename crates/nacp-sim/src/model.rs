@@ -130,7 +130,7 @@ pub(crate) struct LinkModel {
     pub(crate) state: State,
     /// When it became so.
     pub(crate) since: Instant,
-    /// The memory of the remote when the record here was made.
+    /// The oldest memory of the remote that its last handshake can have told of.
     pub(crate) remote_epoch: u32,
     /// How often the remote left, and was not seen leaving.
     pub(crate) departures: u32,
@@ -221,6 +221,8 @@ pub(crate) struct Model {
     pub(crate) pairs: Vec<Pair>,
     pub(crate) nodes: Vec<NodeModel>,
     pub(crate) runs: u32,
+    /// For each connection, how often the other had lost its memory of this side when it was dialled.
+    pub(crate) epochs: Vec<[u32; 2]>,
     /// Everything that was said, folded into one number: equal runs have equal ones.
     pub(crate) hash: u64,
     pub(crate) log: Option<Vec<String>>,
@@ -249,6 +251,7 @@ impl Model {
                 .map(|node| NodeModel::new(settings, node))
                 .collect(),
             runs: 0,
+            epochs: Vec::new(),
             hash: 0xcbf2_9ce4_8422_2325,
             log: None,
             facts: crate::judge::Facts::default(),
@@ -263,6 +266,11 @@ impl Model {
 
     pub(crate) fn pair(&mut self, from: usize, to: usize) -> &mut Pair {
         &mut self.pairs[from * 5 + to]
+    }
+
+    pub(crate) fn dialled(&mut self, from: usize, to: usize) {
+        let epochs = [self.epoch(to, from), self.epoch(from, to)];
+        self.epochs.push(epochs);
     }
 
     /// How often `owner` has lost its memory of `about`.
@@ -484,10 +492,16 @@ impl Model {
     pub(crate) fn transmitted(&mut self, node: usize, token: u64, bytes: usize) {
         self.fold(token << 8 | node as u64);
         self.fold(bytes as u64);
+        if let Some(log) = &mut self.log {
+            log.push(format!("  app-{node} sends {token}, {bytes} bytes"));
+        }
     }
 
     pub(crate) fn received(&mut self, node: usize, bytes: usize) {
         self.fold((bytes as u64) << 8 | 0x80 | node as u64);
+        if let Some(log) = &mut self.log {
+            log.push(format!("  app-{node} gets {bytes} bytes"));
+        }
     }
 
     /// Only what is late may be refused: nobody here breaks the protocol.

@@ -25,6 +25,7 @@ impl World {
         let lives = (self.nodes[from].life, self.nodes[to].life);
         self.conns.push(Conn::new((from, lives.0), (to, lives.1)));
         self.live.push(conn);
+        self.model.dialled(from, to);
         let at = self.now + delay + self.latency();
         self.schedule(at, Wake::Up { conn, side: 1 });
         conn
