@@ -206,6 +206,9 @@ impl Nacp {
             self.mark_ready(link);
             return;
         }
+        if seq.is_some_and(|seq| self.links[link].unsure_chunks.remove(&seq).is_some()) {
+            return;
+        }
         self.report(
             "nacp:internal:ack:error",
             "has-no-consumer",

@@ -385,8 +385,20 @@ impl Nacp {
             let (seq, link, encoded) = (oldest.seq, oldest.link, oldest.encoded.clone());
             let outgoing = self.take(seq);
             self.settle_send(&outgoing, false);
-            if let Class::Response { parent, kind } = outgoing.class {
-                self.remember_debt(link, seq, Debt { parent, kind }, true);
+            match outgoing.class {
+                Class::Response { parent, kind } => {
+                    self.remember_debt(link, seq, Debt { parent, kind }, true);
+                }
+                // Lost only if the connection goes before its ACK comes.
+                Class::Chunk { serving, parent } => {
+                    let unsure = &mut self.links[link].unsure_chunks;
+                    unsure.insert(seq, (serving, parent));
+                    let given_up = (unsure.len() > DEBTS_MAX).then(|| unsure.pop_first());
+                    if let Some((_, (serving, parent))) = given_up.flatten() {
+                        self.lose_chunk(link, serving, &parent);
+                    }
+                }
+                _ => {}
             }
             self.report(
                 "nacp:internal:ack:warning",
@@ -435,11 +447,7 @@ impl Nacp {
                 self.remember_debt(outgoing.link, seq, Debt { parent, kind }, false);
                 self.mark_ready(outgoing.link);
             }
-            Class::Chunk { serving } => {
-                if let Some(serving) = self.serving.get_mut(&serving) {
-                    serving.chunks_lost += 1;
-                }
-            }
+            Class::Chunk { serving, parent } => self.lose_chunk(outgoing.link, serving, &parent),
             Class::Notify
             | Class::Hit
             | Class::Signal

@@ -30,6 +30,13 @@ pub(crate) struct Serving {
     pub(crate) chunks_lost: u64,
 }
 
+impl Serving {
+    /// Chunks that the reader may still take.
+    fn under_way(&self) -> u64 {
+        self.sent.saturating_sub(self.taken + self.chunks_lost)
+    }
+}
+
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
@@ -232,7 +239,7 @@ impl Nacp {
         }
         let (link, lossless) = (request.link, request.lossless);
         let limited = lossless && self.links[link].features.stream_credit;
-        if limited && request.sent - request.taken >= self.config.stream_window {
+        if limited && request.under_way() >= self.config.stream_window {
             request.waiting = true;
             return Err(SendError::Full);
         }
@@ -244,7 +251,10 @@ impl Nacp {
             reliable: lossless,
         };
         let class = if lossless {
-            Class::Chunk { serving: serving.0 }
+            Class::Chunk {
+                serving: serving.0,
+                parent: request.id.clone(),
+            }
         } else {
             Class::Notify
         };
@@ -316,11 +326,41 @@ impl Nacp {
             return;
         };
         request.taken = request.taken.max(taken.min(request.sent));
-        if request.waiting && request.sent - request.taken < self.config.stream_window {
+        let serving = *serving;
+        self.tell_stream_writable(serving);
+    }
+
+    fn tell_stream_writable(&mut self, serving: u64) {
+        let window = self.config.stream_window;
+        if let Some(request) = self.serving.get_mut(&serving)
+            && request.waiting
+            && request.under_way() < window
+        {
             request.waiting = false;
             self.events.push_back(Event::StreamWritable {
-                serving: ServingId(*serving),
+                serving: ServingId(serving),
             });
+        }
+    }
+
+    /// A lossless chunk fell to the caps. Its stream ends not ok, also when the answer is queued already (MSG-11);
+    /// and nobody will take the chunk, so its writer must not wait for that.
+    pub(crate) fn lose_chunk(&mut self, link: Key, serving: u64, parent: &MessageId) {
+        if let Some(request) = self.serving.get_mut(&serving) {
+            request.chunks_lost += 1;
+            return self.tell_stream_writable(serving);
+        }
+        let queues = &self.links[link].queues;
+        let answer = [&queues.backlog, &queues.submitted, &queues.pending]
+            .into_iter()
+            .flat_map(|list| self.outbox.seqs(list))
+            .filter_map(|seq| self.outbox.get(seq))
+            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, .. } if answered == parent))
+            .map(|outgoing| (outgoing.seq, outgoing.encoded.clone()));
+        if let Some((seq, encoded)) = answer {
+            self.discard(seq);
+            let name = "nacp:internal:backlog:warning";
+            self.report(name, "fifo-evicted", Some(link), Some(encoded));
         }
     }
 }

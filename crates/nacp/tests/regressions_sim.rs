@@ -2,6 +2,7 @@
 
 mod rig;
 
+use nacp::*;
 use rig::*;
 
 /// A queue that overflowed while a link changed its connection left the link in the turn of the old one for ever.
@@ -19,4 +20,82 @@ fn link_14_a_takeover_that_evicts_goes_on_over_the_new_connection() {
     let calls: Vec<_> = sent.iter().filter(|sent| sent.target.is_some()).collect();
     assert_eq!(calls.len(), 1, "{sent:?}");
     assert_eq!(calls[0].text(), "second");
+}
+
+const LOSSLESS: &[&str] = &["reliable-notify", "stream-credit"];
+
+/// A lossless event request of "b", which acks nothing of itself.
+fn lossless(rig: &mut Rig, registration: &Payload) -> (PeerId, ServingId) {
+    let peer = rig.register_as("b", registration);
+    rig.ask(peer, "b", "r1", RequestKind::Event, "do");
+    let serving = requests(&rig.events())[0].0;
+    rig.out(peer);
+    (peer, serving)
+}
+
+/// A chunk that fell to the caps kept its place in the window for ever, because nobody could take it.
+#[test]
+fn msg_11_an_evicted_chunk_gives_its_place_in_the_window_back() {
+    let mut rig = Rig::new(|config| {
+        config.queue_count_max = 1;
+        config.stream_window = 1;
+    });
+    let (_, serving) = lossless(&mut rig, &Rig::registration(Some("one"), LOSSLESS, false));
+    let emit = |rig: &mut Rig| rig.nacp.emit(rig.now, serving, &text("chunk"), false);
+    emit(&mut rig).unwrap();
+    assert_eq!(emit(&mut rig), Err(SendError::Full));
+    rig.signal_to("b", "pushes the chunk out");
+    let events = rig.events();
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::StreamWritable { .. })),
+        "{events:?}"
+    );
+}
+
+/// The answer was queued as ok already when a chunk before it fell to the caps.
+#[test]
+fn msg_11_an_answer_that_waits_behind_an_evicted_chunk_is_not_ok() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 2);
+    let (peer, serving) = lossless(&mut rig, &Rig::registration(Some("one"), LOSSLESS, false));
+    rig.nacp
+        .emit(rig.now, serving, &text("chunk"), false)
+        .unwrap();
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("done")), false)
+        .unwrap();
+    rig.signal_to("b", "pushes the chunk out");
+    let sent = rig.out(peer);
+    let answers: Vec<_> = sent
+        .iter()
+        .filter(|sent| sent.parent.as_deref() == Some("r1") && sent.is_ok.is_some())
+        .map(|sent| (sent.is_ok, sent.why.as_deref()))
+        .collect();
+    assert_eq!(answers, [(Some(false), Some("response-evicted"))]);
+}
+
+/// A chunk that fell out of AckPending was lost with the connection, and the stream ended ok without it.
+#[test]
+fn msg_11_a_chunk_that_left_ack_pending_and_was_lost_ends_its_stream_not_ok() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 1);
+    let same = Rig::registration(Some("one"), LOSSLESS, false);
+    let (peer, serving) = lossless(&mut rig, &same);
+    rig.nacp
+        .emit(rig.now, serving, &text("chunk"), false)
+        .unwrap();
+    rig.out(peer);
+    rig.signal_to("b", "pushes the chunk out of AckPending");
+    rig.out(peer);
+    rig.cut(peer);
+    let peer = rig.register_as("b", &same);
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("done")), false)
+        .unwrap();
+    let sent = rig.out(peer);
+    let answer = sent.iter().find(|sent| sent.is_ok.is_some()).unwrap();
+    assert_eq!(
+        (answer.is_ok, answer.why.as_deref()),
+        (Some(false), Some("stream-evicted"))
+    );
 }

@@ -114,6 +114,9 @@ impl Nacp {
         let unsure = std::mem::take(&mut link.unsure);
         link.owed.extend(unsure);
         self.timers.disarm(Subject::Heartbeat(key));
+        for (serving, parent) in std::mem::take(&mut self.links[key].unsure_chunks).into_values() {
+            self.lose_chunk(key, serving, &parent);
+        }
         self.reject_orphans(key);
         self.wake_starved();
     }

@@ -106,6 +106,8 @@ pub(crate) struct Link {
     pub(crate) owed: BTreeMap<u64, Debt>,
     /// Responses that are out, without a place in the queues, by the number of the message that is out.
     pub(crate) unsure: BTreeMap<u64, Debt>,
+    /// Lossless chunks that are out without a place in the queues: their served requests, and the ids of these.
+    pub(crate) unsure_chunks: BTreeMap<u64, (u64, MessageId)>,
     /// Whether it stands in its peer's ready queue.
     pub(crate) ready: bool,
     /// Large messages in the transport's hands, with their sources: their pairs wait (MSG-7).
@@ -149,6 +151,7 @@ impl Link {
             listens: BTreeSet::new(),
             owed: BTreeMap::new(),
             unsure: BTreeMap::new(),
+            unsure_chunks: BTreeMap::new(),
             ready: false,
             large: Vec::new(),
             forwarded: 0,

@@ -25,8 +25,8 @@ pub(crate) enum Place {
 pub(crate) enum Class {
     /// Complete when accepted; evicted first (CAP-2).
     Notify,
-    /// A lossless chunk of the stream of this served request (MSG-11).
-    Chunk { serving: u64 },
+    /// A lossless chunk of the stream of this served request, whose id is `parent` (MSG-11).
+    Chunk { serving: u64, parent: MessageId },
     /// A lossless hit of a subscription (MSG-11).
     Hit,
     /// Its waiter has the same sequence number.
