@@ -26,6 +26,8 @@ pub(crate) struct Waiter {
     /// Whether the remote has it (WAIT-1).
     pub(crate) acked: bool,
     /// Chunks of its lossless stream that were taken, and how many of them the remote knows of.
+    /// A lossless chunk of it came.
+    pub(crate) streaming: bool,
     pub(crate) taken: u64,
     pub(crate) taken_told: u64,
 }
@@ -80,6 +82,7 @@ impl Nacp {
             id,
             asked,
             acked: false,
+            streaming: false,
             taken: 0,
             taken_told: 0,
         };
@@ -99,6 +102,9 @@ impl Nacp {
         self.timers.disarm(Subject::Call(seq));
         if !matches!(outcome, Outcome::Response { .. }) {
             self.withdraw(seq);
+        }
+        if waiter.streaming && outcome == Outcome::Timeout {
+            self.abandon_stream(waiter.link, waiter.id.clone());
         }
         if waiter.asked == Asked::Subscribe && self.settle_subscribe(seq, &outcome) {
             return;
@@ -174,6 +180,9 @@ impl Nacp {
             .is_some_and(|out| out.place == crate::outbox::Place::Backlog);
         if queued {
             self.withdraw(call.0);
+        }
+        if waiter.streaming {
+            self.abandon_stream(waiter.link, waiter.id.clone());
         }
         if waiter.asked == Asked::Subscribe {
             self.forget_subscription(call.0);

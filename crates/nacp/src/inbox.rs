@@ -5,7 +5,9 @@
 use bytes::Bytes;
 
 use crate::arena::Key;
-use crate::event::{CloseReason, DropCause, Event, Outcome, PeerId, ServingId};
+use crate::event::{
+    CallId, CloseReason, DropCause, Event, NotifyTarget, Outcome, PeerId, ServingId,
+};
 use crate::identity::seq_of;
 use crate::link::{LinkState, Reach};
 use crate::message::ack::{further_numbers, parts_of};
@@ -295,6 +297,7 @@ impl Nacp {
             .waiter_of(parent_id)
             .filter(|seq| self.may_answer(link, self.waiters[seq].link))
         else {
+            self.links[link].abandoned.remove(parent_id.as_bytes());
             let encoded = Some(Encoded::from(bytes.clone()));
             return self.report(
                 "nacp:internal:response:error",
@@ -331,6 +334,11 @@ impl Nacp {
             return;
         };
         let Some(target) = self.notify_target(link, parent_id) else {
+            let stream = hit_sub_name.strip_prefix("nacp:event:");
+            let stream = stream.and_then(|name| name.strip_suffix(":process"));
+            if *reliable && stream == Some(&**parent_id) {
+                self.abandon_stream(link, MessageId::from(&**parent_id));
+            }
             let encoded = Some(Encoded::from(bytes.clone()));
             return self.report(
                 "nacp:internal:notify:error",
@@ -339,6 +347,11 @@ impl Nacp {
                 encoded,
             );
         };
+        if let NotifyTarget::Call(CallId(seq)) = target
+            && let Some(waiter) = self.waiters.get_mut(&seq)
+        {
+            waiter.streaming |= *reliable;
+        }
         let payload = envelope.payload_of(bytes);
         self.events.push_back(Event::Notify {
             target,

@@ -75,6 +75,11 @@ pub(crate) const INTRODUCE: &str = "NApp.introduce";
 /// Heartbeat answers that may wait in the urgent lane; more than that are ordinary Responses under the caps.
 const URGENT_ANSWERS_MAX: usize = 64;
 
+/// "Taken" of a stream that nobody reads: more than any stream has, and exact in every number format.
+const ALL_TAKEN: u64 = (1 << 53) - 1;
+/// Streams of one App that are remembered as abandoned.
+const ABANDONED_MAX: usize = 65_536;
+
 impl Nacp {
     pub(crate) fn on_request(
         &mut self,
@@ -304,6 +309,18 @@ impl Nacp {
         }
     }
 
+    /// Nobody reads this stream any more: its writer must not wait for a reader, or it would wait for ever.
+    pub(crate) fn abandon_stream(&mut self, link: Key, parent: MessageId) {
+        let record = &mut self.links[link];
+        if record.features.stream_credit {
+            record.abandoned.insert(parent.clone());
+            if record.abandoned.len() > ABANDONED_MAX {
+                record.abandoned.pop_first();
+            }
+            self.tell_taken(link, parent, ALL_TAKEN);
+        }
+    }
+
     /// What was told may have been lost with the connection; saying it again is harmless.
     pub(crate) fn tell_taken_again(&mut self, link: Key) {
         let taken: Vec<_> = self.links[link]
@@ -313,7 +330,9 @@ impl Nacp {
             .filter(|waiter| waiter.taken > 0)
             .map(|waiter| (waiter.id.clone(), waiter.taken))
             .collect();
-        for (parent, taken) in taken {
+        let abandoned = self.links[link].abandoned.iter();
+        let abandoned: Vec<_> = abandoned.map(|id| (id.clone(), ALL_TAKEN)).collect();
+        for (parent, taken) in taken.into_iter().chain(abandoned) {
             self.tell_taken(link, parent, taken);
         }
     }

@@ -99,3 +99,45 @@ fn msg_11_a_chunk_that_left_ack_pending_and_was_lost_ends_its_stream_not_ok() {
         (Some(false), Some("stream-evicted"))
     );
 }
+
+/// Who lost interest in a lossless stream took no chunk any more, and its handler waited for that for ever.
+#[test]
+fn msg_11_the_writer_of_a_stream_that_nobody_reads_any_more_is_not_held_up() {
+    let mut rig = Rig::new(|config| config.stream_window = 2);
+    let same = Rig::registration(Some("one"), LOSSLESS, false);
+    let peer = rig.register_as("b", &same);
+    let call = rig.event_call("b", "count");
+    let id = rig.id_of(call);
+    rig.out(peer);
+    let name = format!("nacp:event:{id}:process");
+    let chunk = |rig: &mut Rig, peer| {
+        let chunk_id = rig.new_id();
+        let meta = nacp::message::Meta::Notify {
+            parent_id: id.as_str().into(),
+            target_sub_name: name.as_str().into(),
+            hit_sub_name: name.as_str().into(),
+            reliable: true,
+        };
+        rig.send(peer, "b", &chunk_id, meta, Some(&text("chunk")));
+    };
+    let taken = |sent: &[Sent]| sent.iter().filter_map(|sent| sent.taken).max();
+    chunk(&mut rig, peer);
+    assert_eq!(taken(&rig.out(peer)), None, "it may be read yet");
+    rig.nacp.cancel(rig.now, call);
+    assert!(taken(&rig.out(peer)) > Some(1_000_000), "at once");
+    chunk(&mut rig, peer);
+    assert!(taken(&rig.out(peer)) > Some(1_000_000), "for each chunk");
+    rig.cut(peer);
+    let peer = rig.accept();
+    rig.send_register(peer, "b", &same);
+    assert!(
+        taken(&rig.out(peer)) > Some(1_000_000),
+        "and over a new connection"
+    );
+    rig.answer(peer, "b", &id, None, &text("done"));
+    rig.out(peer);
+    rig.cut(peer);
+    let peer = rig.accept();
+    rig.send_register(peer, "b", &same);
+    assert_eq!(taken(&rig.out(peer)), None, "until it is answered");
+}

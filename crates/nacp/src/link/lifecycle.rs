@@ -262,6 +262,7 @@ impl Nacp {
         let link = &mut self.links[key];
         link.owed.clear();
         link.unsure.clear();
+        link.abandoned.clear();
         link.dedup.clear();
         self.forget_requests_of(key);
         self.forget_listens_of(key);

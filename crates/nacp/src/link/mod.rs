@@ -108,6 +108,9 @@ pub(crate) struct Link {
     pub(crate) unsure: BTreeMap<u64, Debt>,
     /// Lossless chunks that are out without a place in the queues: their served requests, and the ids of these.
     pub(crate) unsure_chunks: BTreeMap<u64, (u64, MessageId)>,
+    /// Event calls of ours that ended before their Response, and whose lossless chunks come all the same: nobody takes
+    /// them, so we say at once that they are taken.
+    pub(crate) abandoned: BTreeSet<MessageId>,
     /// Whether it stands in its peer's ready queue.
     pub(crate) ready: bool,
     /// Large messages in the transport's hands, with their sources: their pairs wait (MSG-7).
@@ -152,6 +155,7 @@ impl Link {
             owed: BTreeMap::new(),
             unsure: BTreeMap::new(),
             unsure_chunks: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
             ready: false,
             large: Vec::new(),
             forwarded: 0,
