@@ -7,7 +7,7 @@
 
 use crate::arena::Key;
 use crate::config::Overflow;
-use crate::event::{CloseReason, DropCause, Event, PeerId};
+use crate::event::{CloseReason, Event, PeerId};
 use crate::link::{Debt, Link};
 use crate::message::{AppId, Encoded, Head, Meta};
 use crate::outbox::{Class, Outgoing, Place};
@@ -317,11 +317,7 @@ impl Nacp {
             _ => CloseReason::ResponseTimeout,
         };
         for key in state.bound.clone() {
-            if self.links[key].leaving {
-                self.drop_link(now, key, DropCause::Unregistered);
-            } else {
-                self.go_offline(now, key, crate::OfflineCause::PeerDown);
-            }
+            self.go_offline(now, key, crate::OfflineCause::PeerDown);
         }
         self.close_peer(peer, reason);
     }

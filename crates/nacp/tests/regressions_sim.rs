@@ -141,3 +141,43 @@ fn msg_11_the_writer_of_a_stream_that_nobody_reads_any_more_is_not_held_up() {
     rig.send_register(peer, "b", &same);
     assert_eq!(taken(&rig.out(peer)), None, "until it is answered");
 }
+
+fn unregister(rig: &mut Rig, peer: PeerId) {
+    let id = rig.new_id();
+    rig.send(peer, "b", &id, nacp::message::Meta::Unregister, None);
+}
+
+/// Its goodbye was forgotten when the link went offline before our reply was accepted: it was kept for a whole grace.
+#[test]
+fn link_10_an_app_that_said_goodbye_is_dropped_even_if_it_falls_silent_before_our_reply_is_accepted()
+ {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let call = rig.call("b", "never acked");
+    rig.out(peer);
+    unregister(&mut rig, peer);
+    rig.advance(10_000 * MS);
+    let events = rig.events();
+    assert_eq!(links(&events), [("dropped", "b".to_owned())]);
+    assert_eq!(outcomes(&events), [(call, Outcome::PeerGone)]);
+    assert_eq!(closed(&events), [(peer, "unregistered".to_owned())]);
+}
+
+/// It came back before our reply to its goodbye was accepted, and found all that it had given up.
+#[test]
+fn link_10_an_app_that_said_goodbye_comes_back_as_a_new_one() {
+    let mut rig = Rig::new(|_| {});
+    let old = rig.register("b");
+    let call = rig.call("b", "to the one that left");
+    unregister(&mut rig, old);
+    let new = rig.accept();
+    rig.send_register(new, "b", &Rig::registration(None, &[], false));
+    let events = rig.events();
+    assert_eq!(
+        links(&events),
+        [("dropped", "b".to_owned()), ("online", "b".to_owned())]
+    );
+    assert_eq!(outcomes(&events), [(call, Outcome::PeerGone)]);
+    assert_eq!(closed(&events), [(old, "unregistered".to_owned())]);
+    assert_eq!(kinds(&rig.out(new)), ["ack", "response"]);
+}

@@ -29,11 +29,7 @@ impl Nacp {
             self.links[link].challenge = None;
         }
         for key in state.bound {
-            if self.links[key].leaving {
-                self.drop_link(now, key, DropCause::Unregistered);
-            } else {
-                self.go_offline(now, key, OfflineCause::PeerDown);
-            }
+            self.go_offline(now, key, OfflineCause::PeerDown);
         }
     }
 
@@ -48,8 +44,25 @@ impl Nacp {
         Some(peer)
     }
 
+    /// It said goodbye: it is dropped, at the latest now, and the connection over which it said so is closed (LINK-10).
+    pub(crate) fn finish_leaving(&mut self, now: Instant, key: Key) {
+        let peer = self.unbind(key);
+        self.drop_link(now, key, DropCause::Unregistered);
+        if let Some(peer) = peer
+            && self
+                .peers
+                .get(peer)
+                .is_some_and(|state| state.bound.is_empty())
+        {
+            self.close_peer(peer, CloseReason::Unregistered);
+        }
+    }
+
     /// LINK-4 to LINK-7.
     pub(crate) fn go_offline(&mut self, now: Instant, key: Key, cause: OfflineCause) {
+        if self.links[key].leaving {
+            return self.finish_leaving(now, key);
+        }
         let peer = self.unbind(key);
         let until = now + self.config.reconnect_grace;
         self.links[key].state = LinkState::Offline { until };
