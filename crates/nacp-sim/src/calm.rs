@@ -65,10 +65,13 @@ impl World {
                 let Some(back) = theirs.links.iter().find(|link| link.app == app) else {
                     continue;
                 };
-                // A base peer forgets without a word; then less is there than subscribed.
-                let base = self.settings.is_base_pair(node, other);
+                // Base peers forget without a word, and what the other side has stays there (LINK-8).
+                let forgot = self.model.epoch(node, other) + self.model.epoch(other, node) > 0;
+                if forgot && self.settings.is_base_pair(node, other) {
+                    continue;
+                }
                 if back.listens > link.subscriptions + self.model.strays(node, other)
-                    || (back.listens < link.subscriptions && !base)
+                    || back.listens < link.subscriptions
                 {
                     let what = format!(
                         "app-{node} has {} subscriptions on app-{other}, which knows {}",
