@@ -201,3 +201,44 @@ fn link_8_nothing_passes_a_large_answer_to_a_register() {
     assert_eq!(rig.nacp.poll_wake(), Some(peer));
     assert_eq!(kinds(&rig.submit(peer)), ["signal"]);
 }
+
+/// Who lost interest in the answer took the unsubscribe itself back, and the remote sent hits for ever.
+#[test]
+fn sub_1_an_unsubscribe_is_sent_though_nobody_waits_for_its_answer() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let sub = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "a:*", false)
+        .unwrap();
+    let id = rig.id_of(sub);
+    rig.out(peer);
+    rig.ack(peer, "b", &id);
+    rig.answer(peer, "b", &id, None, &text("ok"));
+    rig.out(peer);
+    let call = rig.nacp.unsubscribe(rig.now, sub).unwrap();
+    rig.nacp.cancel(rig.now, call);
+    assert_eq!(kinds(&rig.out(peer)), ["unsubscribe"]);
+}
+
+/// A subscribe that waits to be sent again may be known at the remote: taking it back is not enough.
+#[test]
+fn sub_1_a_subscribe_that_left_once_is_undone_at_the_remote() {
+    for by_timeout in [false, true] {
+        let mut rig = Rig::new(|_| {});
+        let peer = rig.register("b");
+        let sub = rig
+            .nacp
+            .subscribe(rig.now, &app("b"), "a:*", false)
+            .unwrap();
+        rig.out(peer);
+        rig.cut(peer);
+        if by_timeout {
+            rig.advance(10_000 * MS);
+        } else {
+            assert_eq!(rig.nacp.unsubscribe(rig.now, sub), None);
+        }
+        let peer = rig.register_unacked("b");
+        assert_eq!(kinds(&rig.out(peer)), ["unsubscribe"]);
+    }
+}
