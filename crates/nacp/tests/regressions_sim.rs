@@ -242,3 +242,20 @@ fn sub_1_a_subscribe_that_left_once_is_undone_at_the_remote() {
         assert_eq!(kinds(&rig.out(peer)), ["unsubscribe"]);
     }
 }
+
+/// The answer of a program that is no more, late on the wire, took the binding from the one that had restarted.
+#[test]
+fn link_14_a_late_answer_of_an_old_incarnation_does_not_take_the_binding() {
+    let mut rig = Rig::new(|_| {});
+    let old = rig.dial("b");
+    let register = rig.out(old)[0].id.clone();
+    let new = rig.register_as("b", &Rig::registration(Some("new"), &[], false));
+    let late = Rig::registration(Some("old"), &[], false);
+    rig.answer(old, "b", &register, None, &late);
+    assert!(links(&rig.events()).is_empty());
+    assert_eq!(rig.nacp.peer_of_app(&app("b")), Some(new));
+    let probe = rig.out(new);
+    assert!(probe[0].is_heartbeat(), "{probe:?}");
+    rig.out(old);
+    assert_eq!(closed(&rig.events()), [(old, "superseded".to_owned())]);
+}
