@@ -386,7 +386,7 @@ impl Nacp {
             let outgoing = self.take(seq);
             self.settle_send(&outgoing, false);
             match outgoing.class {
-                Class::Response { parent, kind } => {
+                Class::Response { parent, kind, .. } => {
                     self.remember_debt(link, seq, Debt { parent, kind }, true);
                 }
                 // Lost only if the connection goes before its ACK comes.
@@ -443,7 +443,7 @@ impl Nacp {
                     self.settle_call(seq, Outcome::Discarded);
                 }
             }
-            Class::Response { parent, kind } => {
+            Class::Response { parent, kind, .. } => {
                 self.remember_debt(outgoing.link, seq, Debt { parent, kind }, false);
                 self.mark_ready(outgoing.link);
             }

@@ -178,6 +178,7 @@ impl Nacp {
         let class = Class::Response {
             parent: parent.clone(),
             kind,
+            is_ok: answer.is_ok,
         };
         let draft = Draft::own(meta.clone(), Some(&answer.payload), class);
         if self.enqueue(now, link, draft, |_, _, _| {}).is_err() {
@@ -214,14 +215,17 @@ impl Nacp {
         let class = Class::Response {
             parent: parent.clone(),
             kind: Some(kind),
+            is_ok: answer.is_ok && complete,
         };
         let draft = Draft::own(meta, Some(&answer.payload), class).tracked(tracked);
-        let seq = self.enqueue(now, link, draft, |_, _, _| {})?;
-        self.serving.remove(&serving.0);
-        self.links[link].serving.remove(&serving.0);
-        if kind == RequestKind::Event {
-            self.serving_events.remove(&(link, parent));
-        }
+        // The answer may push out a chunk of its own stream: from here on, such a loss concerns the answer.
+        let seq = self.enqueue(now, link, draft, |nacp, _, _| {
+            nacp.serving.remove(&serving.0);
+            nacp.links[link].serving.remove(&serving.0);
+            if kind == RequestKind::Event {
+                nacp.serving_events.remove(&(link, parent.clone()));
+            }
+        })?;
         Ok(SendId(seq))
     }
 
@@ -374,7 +378,7 @@ impl Nacp {
             .into_iter()
             .flat_map(|list| self.outbox.seqs(list))
             .filter_map(|seq| self.outbox.get(seq))
-            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, .. } if answered == parent))
+            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, is_ok: true, .. } if answered == parent))
             .map(|outgoing| (outgoing.seq, outgoing.encoded.clone()));
         if let Some((seq, encoded)) = answer {
             self.discard(seq);
