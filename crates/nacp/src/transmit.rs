@@ -37,6 +37,10 @@ impl Nacp {
     pub fn poll_transmit(&mut self, now: Instant, peer: PeerId) -> Option<Transmit> {
         loop {
             let state = self.peers.get_mut(peer)?;
+            if state.opening.is_some() {
+                state.woken = false;
+                return None;
+            }
             if !state.urgent.is_empty() {
                 if let Some(transmit) = self.poll_urgent(now, peer) {
                     return Some(transmit);
@@ -57,7 +61,11 @@ impl Nacp {
     /// connection that is full of large messages and can take no more than small ones.
     pub fn poll_urgent(&mut self, now: Instant, peer: PeerId) -> Option<Transmit> {
         loop {
-            let urgent = self.peers.get_mut(peer)?.urgent.pop_front()?;
+            let state = self.peers.get_mut(peer)?;
+            if state.opening.is_some() {
+                return None;
+            }
+            let urgent = state.urgent.pop_front()?;
             if let Some(transmit) = self.transmit_urgent(now, peer, urgent) {
                 return Some(transmit);
             }
@@ -97,6 +105,12 @@ impl Nacp {
                     .get(seq)
                     .filter(|outgoing| outgoing.link == link)?;
                 let outgoing = self.outbox.submit(&mut self.links[link].queues, seq);
+                // Of the control messages only the answer to a register, with all that we declare, can be large.
+                if outgoing.bytes > self.config.large_message_bytes as u64
+                    && let Some(state) = self.peers.get_mut(peer)
+                {
+                    state.opening = Some(seq);
+                }
                 Some(Transmit {
                     token: seq,
                     message: outgoing.encoded.clone(),
@@ -276,6 +290,13 @@ impl Nacp {
 
     /// The transport has taken the last byte of the message `token` over `peer`; from here its ACK clock runs (MSG-2).
     pub fn handle_accepted(&mut self, now: Instant, peer: PeerId, token: u64) {
+        let Some(state) = self.peers.get_mut(peer) else {
+            return;
+        };
+        if state.opening == Some(token) {
+            state.opening = None;
+            self.peers.wake(peer);
+        }
         let Some(state) = self.peers.get_mut(peer) else {
             return;
         };

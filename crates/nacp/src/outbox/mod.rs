@@ -152,6 +152,7 @@ impl Outbox {
     /// Backlog (or urgent lane) → Submitted.
     pub(crate) fn submit(&mut self, queues: &mut Queues, seq: u64) -> &Outgoing {
         let key = self.by_seq[&seq];
+        self.records[key].left = true;
         if matches!(self.records[key].class, Class::Control) {
             self.records[key].place = Place::Submitted;
         } else {
