@@ -1,7 +1,12 @@
 //! What the fuzzer found, once each, as a script that a person can read. The inputs themselves are in `fuzz/corpus`.
 
+mod rig;
+
+use std::time::Duration;
+
 use nacp::message::payload::Date;
-use nacp::{Payload, Value};
+use nacp::*;
+use rig::*;
 
 #[test]
 fn a_date_beyond_the_year_141_000_comes_back_to_the_millisecond() {
@@ -24,4 +29,36 @@ fn a_date_beyond_the_year_141_000_comes_back_to_the_millisecond() {
         let bytes = Value::Date(Date { ms }).encode().unwrap();
         assert_eq!(Value::decode(&bytes).unwrap(), Value::Date(Date { ms }));
     }
+}
+
+/// It ACKed the request, left its Gateway and never came back: nothing was under way to it any more, so no ACK could be
+/// missed, and the caller waited for ever.
+#[test]
+fn link_16_a_call_that_was_acked_by_an_app_behind_the_gateway_ends_when_the_app_is_gone() {
+    let mut rig = Rig::new(|config| config.reconnect_grace = Duration::from_secs(20));
+    let gateway = rig.register_as("g", &Rig::registration(None, &[], true));
+    let call = rig.call("far", "x");
+    let request = rig.out(gateway)[0].id.clone();
+    rig.ack(gateway, "far", &request);
+
+    // Whoever answers the question whether he is there may take his time with the call.
+    rig.advance(Duration::from_secs(41));
+    let probe = &rig.out(gateway)[0];
+    assert!(probe.is_heartbeat() && probe.to == "far");
+    let probe = probe.id.clone();
+    rig.ack(gateway, "far", &probe);
+    rig.answer(gateway, "far", &probe, None, &Payload::default());
+    assert_eq!(kinds(&rig.out(gateway)), ["ack"]);
+    assert_eq!(outcomes(&rig.events()), []);
+
+    // Whoever does not is gone.
+    rig.advance(Duration::from_secs(41));
+    assert!(rig.out(gateway)[0].is_heartbeat());
+    rig.advance(Duration::from_secs(31));
+    let events = rig.events();
+    assert_eq!(
+        links(&events),
+        [("offline", "far".to_owned()), ("dropped", "far".to_owned())]
+    );
+    assert_eq!(outcomes(&events), [(call, Outcome::PeerGone)]);
 }
