@@ -14,7 +14,7 @@ use crate::outbox::Class;
 use crate::send::{Body, Draft};
 use crate::serving::Answer;
 use crate::timers::Subject;
-use crate::{Instant, Nacp};
+use crate::{Instant, Nacp, SendError};
 
 /// The first probe of a silent App behind the Gateway, doubled each time.
 const PROBE_FIRST: Duration = Duration::from_millis(500);
@@ -46,7 +46,7 @@ impl Nacp {
             .filter(registered)
             .filter(|_| self.config.is_gateway);
         let Some(target) = target else {
-            return self.undeliverable(now, source, envelope, encoded);
+            return self.undeliverable(now, source, envelope, encoded, "no-route");
         };
         if self.links[target].peer() == Some(peer) {
             return self.report(
@@ -67,24 +67,32 @@ impl Nacp {
             class: Class::Forwarded { notify },
             tracked: false,
         };
-        let sent = self.enqueue(now, target, draft, |_, _, _| {});
-        if sent.is_ok() && self.forwarded_observed {
-            self.report(
+        match self.enqueue(now, target, draft, |_, _, _| {}) {
+            Ok(_) if self.forwarded_observed => self.report(
                 "nacp:internal:gateway:success",
                 "forwarded",
                 Some(target),
                 None,
-            );
+            ),
+            // Larger than what may wait here: it would be sent again and again, and never pass.
+            Err(error @ SendError::TooLarge { .. }) => {
+                let encoded = Encoded::from(bytes.clone());
+                self.undeliverable(now, source, envelope, encoded, error.reason());
+            }
+            // A refused notify was reported at the door.
+            Ok(_) | Err(_) => {}
         }
     }
 
-    /// Nobody here is called `to`. A request is answered, so that its caller does not wait (GW-6).
+    /// Nobody here is called `to`, or it cannot be had through us. A request is answered, so that its caller does not wait
+    /// (GW-6).
     fn undeliverable(
         &mut self,
         now: Instant,
         source: Key,
         envelope: &Envelope<'_>,
         encoded: Encoded,
+        why: &'static str,
     ) {
         if !self.config.is_gateway {
             return self.report(
@@ -96,7 +104,7 @@ impl Nacp {
         }
         if let Meta::Request { kind, .. } = envelope.meta {
             let parent = MessageId::from(&*envelope.id);
-            self.answer_at_once(now, source, &parent, Some(kind), Answer::not_ok("no-route"));
+            self.answer_at_once(now, source, &parent, Some(kind), Answer::not_ok(why));
         }
         self.report(
             "nacp:internal:gateway:error",

@@ -62,3 +62,27 @@ fn link_16_a_call_that_was_acked_by_an_app_behind_the_gateway_ends_when_the_app_
     );
     assert_eq!(outcomes(&events), [(call, Outcome::PeerGone)]);
 }
+
+/// It was dropped without a word, so its sender sent it again until the App behind was given up.
+#[test]
+fn gw_6_a_request_too_large_to_be_forwarded_is_answered_and_reported() {
+    let mut rig = Rig::new(|config| {
+        config.is_gateway = true;
+        config.message_bytes_max = 500;
+    });
+    let (a, b) = (rig.register("a"), rig.register("b"));
+    let meta = nacp::message::Meta::Request {
+        kind: RequestKind::Ability,
+        target: Some("do".into()),
+    };
+    let large = text(&"x".repeat(1_000));
+    rig.try_send(a, "a", "b", "r1", meta, Some(&large)).unwrap();
+    assert!(rig.out(b).is_empty());
+    let answer = &rig.out(a)[0];
+    assert_eq!(
+        (answer.parent.as_deref(), answer.is_ok),
+        (Some("r1"), Some(false))
+    );
+    assert_eq!(answer.why.as_deref(), Some("too-large"));
+    assert_eq!(rig.reports(), [("nacp:internal:gateway:error", "dropped")]);
+}
