@@ -86,3 +86,27 @@ fn gw_6_a_request_too_large_to_be_forwarded_is_answered_and_reported() {
     assert_eq!(answer.why.as_deref(), Some("too-large"));
     assert_eq!(rig.reports(), [("nacp:internal:gateway:error", "dropped")]);
 }
+
+/// Its subscribe call ended long ago, and ended once more; that the subscription ended was not said.
+#[test]
+fn wait_4_terminate_while_a_subscription_is_renewed_ends_the_subscription_and_no_call() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register_as("b", &Rig::registration(Some("one"), &[], false));
+    let call = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "news", false)
+        .unwrap();
+    let subscribe = rig.out(peer)[0].id.clone();
+    rig.ack(peer, "b", &subscribe);
+    rig.answer(peer, "b", &subscribe, None, &Payload::default());
+    assert_eq!(outcomes(&rig.events()).len(), 1);
+
+    rig.cut(peer);
+    rig.register_as("b", &Rig::registration(Some("two"), &[], false));
+    assert_eq!(rig.nacp.snapshot().waiters, 1, "it is being renewed");
+    rig.nacp.terminate();
+    let events = rig.events();
+    assert_eq!(outcomes(&events), []);
+    let ended = |event: &&Event| matches!(event, Event::SubscriptionEnded { call: ended, .. } if *ended == call);
+    assert_eq!(events.iter().filter(ended).count(), 1);
+}
