@@ -110,3 +110,22 @@ fn wait_4_terminate_while_a_subscription_is_renewed_ends_the_subscription_and_no
     let ended = |event: &&Event| matches!(event, Event::SubscriptionEnded { call: ended, .. } if *ended == call);
     assert_eq!(events.iter().filter(ended).count(), 1);
 }
+
+/// It went back into the Backlog past the caps.
+#[test]
+fn cap_1_a_probe_without_an_ack_does_not_overfill_the_backlog() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 4);
+    let gateway = rig.register_as("g", &Rig::registration(None, &[], true));
+    let first = rig.call("far", "0");
+    rig.out(gateway);
+    rig.advance(Duration::from_secs(10));
+    rig.advance(Duration::from_millis(500));
+    assert_eq!(texts(&rig.out(gateway)), ["0"], "the probe");
+    for value in ["1", "2", "3", "4"] {
+        rig.call("far", value);
+    }
+    rig.events();
+    rig.advance(Duration::from_secs(10));
+    assert_eq!(rig.nacp.snapshot().backlog.messages, 4);
+    assert_eq!(outcomes(&rig.events()), [(first, Outcome::Discarded)]);
+}
