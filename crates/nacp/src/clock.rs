@@ -45,6 +45,7 @@ impl Nacp {
             let Some(peer) = self.links[key].peer() else {
                 // A probe that nobody answered; the next one is scheduled (LINK-16).
                 self.outbox.requeue(&mut self.links[key].queues);
+                self.enforce_backlog_caps();
                 continue;
             };
             // Its ACK stands behind a large message that is coming in (HB-7).

@@ -34,7 +34,7 @@ impl Nacp {
             |key: &Key| self.links[*key].reach == Reach::Direct && !self.links[*key].leaving;
         let target = self.links.find(&envelope.to).filter(registered);
         let Some(target) = target.filter(|_| self.config.is_gateway) else {
-            return self.undeliverable(now, source, envelope, encoded);
+            return self.undeliverable(now, source, envelope, encoded, "no-route");
         };
         if self.links[target].peer() == Some(peer) {
             return self.report(
@@ -68,38 +68,36 @@ impl Nacp {
                     );
                 }
             }
-            // Reported already.
-            Err(SendError::NotifyRefused) => {}
-            Err(_) => self.report("nacp:internal:gateway:error", "dropped", Some(target), None),
+            // Larger than what may wait here: it would be sent again and again, and never pass.
+            Err(error @ SendError::TooLarge { .. }) => {
+                let encoded = Encoded::from(bytes.clone());
+                self.undeliverable(now, source, envelope, encoded, error.reason());
+            }
+            // A refused notify was reported at the door.
+            Err(_) => {}
         }
     }
 
-    /// Nobody here is called `to`. A request is answered, so that its caller does not wait (GW-6).
+    /// Nobody here is called `to`, or it cannot be had through us. A request is answered, so that its caller does not
+    /// wait (GW-6).
     fn undeliverable(
         &mut self,
         now: Instant,
         source: Key,
         envelope: &Envelope<'_>,
         encoded: Encoded,
+        why: &'static str,
     ) {
         if !self.config.is_gateway {
-            return self.report(
-                "nacp:internal:route:error",
-                "no-route",
-                Some(source),
-                Some(encoded),
-            );
+            let name = "nacp:internal:route:error";
+            return self.report(name, "no-route", Some(source), Some(encoded));
         }
         if let Meta::Request { kind, .. } = envelope.meta {
             let parent = MessageId::from(&*envelope.id);
-            self.answer_at_once(now, source, &parent, Some(kind), Answer::not_ok("no-route"));
+            self.answer_at_once(now, source, &parent, Some(kind), Answer::not_ok(why));
         }
-        self.report(
-            "nacp:internal:gateway:error",
-            "dropped",
-            Some(source),
-            Some(encoded),
-        );
+        let name = "nacp:internal:gateway:error";
+        self.report(name, "dropped", Some(source), Some(encoded));
     }
 
     /// A notify that finds no room with its destination is refused; anything else pushes an older one out.

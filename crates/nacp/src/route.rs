@@ -34,7 +34,7 @@ impl Nacp {
     }
 
     /// The grace of a link has ended; or, for one that is online behind the Gateway, it is time to look whether
-    /// anybody still needs it.
+    /// anybody still needs it, and whether it is still there.
     pub(crate) fn on_grace_end(&mut self, now: Instant, key: Key) {
         if !self.links[key].is_online() {
             return self.drop_link(now, key, DropCause::GraceEnded);
@@ -44,10 +44,16 @@ impl Nacp {
         if !used && link.is_idle() {
             self.starved.remove(&key);
             self.links.remove(key);
-        } else {
-            self.timers
-                .arm(Subject::Grace(key), now + self.config.reconnect_grace);
+            return;
         }
+        if !used && link.queues.is_empty() {
+            // Somebody waits for an App of which nothing is under way, so no missing ACK can tell that it is gone: it must
+            // show itself, or it goes offline and its callers learn (LINK-16).
+            let probe = self.send_heartbeat(now, key);
+            self.links[key].heartbeat = Some(probe);
+        }
+        self.timers
+            .arm(Subject::Grace(key), now + self.config.reconnect_grace);
     }
 
     pub(crate) fn schedule_probe(&mut self, now: Instant, key: Key) {

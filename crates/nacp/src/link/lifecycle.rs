@@ -326,14 +326,17 @@ impl Nacp {
     /// Ends everything at once (TERM-1): every call is rejected, every send settles false, nothing is left. The
     /// connections are to be closed. The core can be used again after that, as a new one could.
     pub fn terminate(&mut self) {
+        // What waits for the renewal of an established subscription is not the caller's call any more.
+        let established = |seq: &u64| {
+            self.subscriptions
+                .get(seq)
+                .is_some_and(|subscription| subscription.established)
+        };
         let mut calls: Vec<u64> = self.waiters.keys().copied().collect();
+        calls.retain(|seq| !established(seq));
         calls.sort_unstable();
-        let mut ended: Vec<u64> = self
-            .subscriptions
-            .keys()
-            .copied()
-            .filter(|seq| !self.waiters.contains_key(seq))
-            .collect();
+        let mut ended: Vec<u64> = self.subscriptions.keys().copied().collect();
+        ended.retain(established);
         ended.sort_unstable();
         let mut serving: Vec<u64> = self.serving.keys().copied().collect();
         serving.sort_unstable();
