@@ -92,7 +92,7 @@ pub enum Command {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "This App")]
 pub struct Identity {
-    /// Our own App ID, 1 to 255 bytes [default: cli- and something random]
+    /// Our own App ID, 1 to 255 bytes [default: world for serve, else cli- and something random]
     #[arg(long, value_parser = app_id)]
     pub id: Option<AppId>,
     /// A message that is not acknowledged for this long takes the link offline
