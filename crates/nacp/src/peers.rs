@@ -67,8 +67,15 @@ pub(crate) struct Peer {
     pub(crate) ready: VecDeque<Key>,
     /// Whether the driver knows, or will learn from `poll_wake`, that there is something to transmit.
     pub(crate) woken: bool,
+    /// A large answer to a register that is being written: nothing may pass it, for who registered understands nothing
+    /// else before it (LINK-8).
+    pub(crate) opening: Option<u64>,
     /// When this token is accepted, the goodbye is complete.
     pub(crate) close_on: Option<u64>,
+    /// It is not read while this destination is behind.
+    pub(crate) held_for: Option<Key>,
+    /// Not to be held before.
+    pub(crate) hold_again: Instant,
     /// When bytes of an incomplete message last arrived.
     pub(crate) progress: Instant,
 }
@@ -83,7 +90,10 @@ impl Peer {
             bound: Vec::new(),
             ready: VecDeque::new(),
             woken: false,
+            opening: None,
             close_on: None,
+            held_for: None,
+            hold_again: Instant::EPOCH,
             progress: now,
         }
     }

@@ -37,6 +37,10 @@ impl Nacp {
     pub fn poll_transmit(&mut self, now: Instant, peer: PeerId) -> Option<Transmit> {
         loop {
             let state = self.peers.get_mut(peer)?;
+            if state.opening.is_some() {
+                state.woken = false;
+                return None;
+            }
             if !state.urgent.is_empty() {
                 if let Some(transmit) = self.poll_urgent(now, peer) {
                     return Some(transmit);
@@ -57,7 +61,11 @@ impl Nacp {
     /// connection that is full of large messages and can take no more than small ones.
     pub fn poll_urgent(&mut self, now: Instant, peer: PeerId) -> Option<Transmit> {
         loop {
-            let urgent = self.peers.get_mut(peer)?.urgent.pop_front()?;
+            let state = self.peers.get_mut(peer)?;
+            if state.opening.is_some() {
+                return None;
+            }
+            let urgent = state.urgent.pop_front()?;
             if let Some(transmit) = self.transmit_urgent(now, peer, urgent) {
                 return Some(transmit);
             }
@@ -97,6 +105,12 @@ impl Nacp {
                     .get(seq)
                     .filter(|outgoing| outgoing.link == link)?;
                 let outgoing = self.outbox.submit(&mut self.links[link].queues, seq);
+                // Of the control messages only the answer to a register, with all that we declare, can be large.
+                if outgoing.bytes > self.config.large_message_bytes as u64
+                    && let Some(state) = self.peers.get_mut(peer)
+                {
+                    state.opening = Some(seq);
+                }
                 Some(Transmit {
                     token: seq,
                     message: outgoing.encoded.clone(),
@@ -188,7 +202,7 @@ impl Nacp {
             return Some(first.seq);
         }
         let free = |outgoing: &Outgoing| may_pass(link, outgoing, self.config.large_message_bytes);
-        if link.forwarded == 0 {
+        if link.forwarded.messages == 0 {
             // All of one pair: nothing can pass.
             return Some(first)
                 .filter(|first| free(first))
@@ -279,6 +293,13 @@ impl Nacp {
         let Some(state) = self.peers.get_mut(peer) else {
             return;
         };
+        if state.opening == Some(token) {
+            state.opening = None;
+            self.peers.wake(peer);
+        }
+        let Some(state) = self.peers.get_mut(peer) else {
+            return;
+        };
         if state.close_on.is_some_and(|last| last == token) {
             return self.end_goodbye(now, peer);
         }
@@ -293,16 +314,18 @@ impl Nacp {
         if self.links[key].peer().is_some_and(|bound| bound != peer) {
             return;
         }
-        let forwarded = outgoing.source.is_some();
         let link = &mut self.links[key];
         if let Some(complete) = self.outbox.accept(&mut link.queues, token, now) {
-            link.forwarded -= usize::from(forwarded);
+            if complete.source.is_some() {
+                link.forwarded.sub(complete.bytes);
+            }
             self.settle_send(&complete, true);
             self.tell_room();
         }
         // Its pair, or whoever goes one at a time, may go on.
         self.links[key].large.retain(|&(seq, _)| seq != token);
         self.mark_ready(key);
+        self.release_if_caught_up(key);
         self.enforce_pending_caps();
     }
 
@@ -324,12 +347,11 @@ impl Nacp {
 
     /// Forgets the connection and has the driver close it. Its links must have left it already.
     pub(crate) fn close_peer(&mut self, peer: PeerId, reason: CloseReason) {
-        if let Some(state) = self.peers.remove(peer) {
+        if let Some(state) = self.forget_peer(peer) {
             debug_assert!(
                 state.bound.is_empty(),
                 "links leave their connection before it is closed"
             );
-            self.timers.disarm(crate::timers::Subject::Peer(peer));
             if let Phase::Challenging(claim) = state.phase
                 && let Some(link) = self.links.find(claim.app.as_str())
             {

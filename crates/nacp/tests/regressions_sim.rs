@@ -181,3 +181,81 @@ fn link_10_an_app_that_said_goodbye_comes_back_as_a_new_one() {
     assert_eq!(closed(&events), [(old, "unregistered".to_owned())]);
     assert_eq!(kinds(&rig.out(new)), ["ack", "response"]);
 }
+
+/// Chunks of a long declaration were overtaken by small messages, which the remote does not understand before it.
+#[test]
+fn link_8_nothing_passes_a_large_answer_to_a_register() {
+    let mut rig = Rig::new(|config| config.large_message_bytes = 100);
+    let peer = rig.register("b");
+    rig.cut(peer);
+    rig.signal_to("b", "waits");
+    let peer = rig.accept();
+    rig.send_register(peer, "b", &Rig::registration(None, &[], false));
+    let answer = rig.submit(peer);
+    assert_eq!(kinds(&answer), ["ack", "response"]);
+    assert!(rig.nacp.poll_urgent(rig.now, peer).is_none());
+    rig.nacp.handle_accepted(rig.now, peer, answer[0].token);
+    assert!(rig.submit(peer).is_empty(), "its last byte is not out");
+    while rig.nacp.poll_wake().is_some() {}
+    rig.nacp.handle_accepted(rig.now, peer, answer[1].token);
+    assert_eq!(rig.nacp.poll_wake(), Some(peer));
+    assert_eq!(kinds(&rig.submit(peer)), ["signal"]);
+}
+
+/// Who lost interest in the answer took the unsubscribe itself back, and the remote sent hits for ever.
+#[test]
+fn sub_1_an_unsubscribe_is_sent_though_nobody_waits_for_its_answer() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let sub = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "a:*", false)
+        .unwrap();
+    let id = rig.id_of(sub);
+    rig.out(peer);
+    rig.ack(peer, "b", &id);
+    rig.answer(peer, "b", &id, None, &text("ok"));
+    rig.out(peer);
+    let call = rig.nacp.unsubscribe(rig.now, sub).unwrap();
+    rig.nacp.cancel(rig.now, call);
+    assert_eq!(kinds(&rig.out(peer)), ["unsubscribe"]);
+}
+
+/// A subscribe that waits to be sent again may be known at the remote: taking it back is not enough.
+#[test]
+fn sub_1_a_subscribe_that_left_once_is_undone_at_the_remote() {
+    for by_timeout in [false, true] {
+        let mut rig = Rig::new(|_| {});
+        let peer = rig.register("b");
+        let sub = rig
+            .nacp
+            .subscribe(rig.now, &app("b"), "a:*", false)
+            .unwrap();
+        rig.out(peer);
+        rig.cut(peer);
+        if by_timeout {
+            rig.advance(10_000 * MS);
+        } else {
+            assert_eq!(rig.nacp.unsubscribe(rig.now, sub), None);
+        }
+        let peer = rig.register_unacked("b");
+        assert_eq!(kinds(&rig.out(peer)), ["unsubscribe"]);
+    }
+}
+
+/// The answer of a program that is no more, late on the wire, took the binding from the one that had restarted.
+#[test]
+fn link_14_a_late_answer_of_an_old_incarnation_does_not_take_the_binding() {
+    let mut rig = Rig::new(|_| {});
+    let old = rig.dial("b");
+    let register = rig.out(old)[0].id.clone();
+    let new = rig.register_as("b", &Rig::registration(Some("new"), &[], false));
+    let late = Rig::registration(Some("old"), &[], false);
+    rig.answer(old, "b", &register, None, &late);
+    assert!(links(&rig.events()).is_empty());
+    assert_eq!(rig.nacp.peer_of_app(&app("b")), Some(new));
+    let probe = rig.out(new);
+    assert!(probe[0].is_heartbeat(), "{probe:?}");
+    rig.out(old);
+    assert_eq!(closed(&rig.events()), [(old, "superseded".to_owned())]);
+}

@@ -65,6 +65,8 @@ impl Visit<'_> {
             }
             Event::Report(report) => self.report(report),
             Event::ClosePeer { peer, reason } => self.close_peer(peer, reason),
+            Event::Hold { peer } => self.hold_peer(peer, true),
+            Event::Release { peer } => self.hold_peer(peer, false),
             Event::Online { .. } | Event::Offline { .. } | Event::Dropped { .. } => {
                 self.apply_link(event);
             }

@@ -77,6 +77,8 @@ pub(crate) struct Outgoing {
     pub(crate) place: Place,
     /// Whether its fate becomes an event (MSG-5).
     pub(crate) tracked: bool,
+    /// Whether the transport ever had it: then the remote may have it, wherever it is now.
+    pub(crate) left: bool,
     /// How often in a row the link broke while it was the oldest unACKed (MSG-9).
     pub(crate) breaks: u32,
     queue: Neighbours,
@@ -95,6 +97,7 @@ impl Outgoing {
             encoded,
             place: Place::Backlog,
             tracked: false,
+            left: false,
             breaks: 0,
             queue: Neighbours::default(),
             age: Neighbours::default(),
