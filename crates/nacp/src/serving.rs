@@ -216,12 +216,14 @@ impl Nacp {
             kind: Some(kind),
         };
         let draft = Draft::own(meta, Some(&answer.payload), class).tracked(tracked);
-        let seq = self.enqueue(now, link, draft, |_, _, _| {})?;
-        self.serving.remove(&serving.0);
-        self.links[link].serving.remove(&serving.0);
-        if kind == RequestKind::Event {
-            self.serving_events.remove(&(link, parent));
-        }
+        // The answer may push out a chunk of its own stream: from here on, such a loss concerns the answer.
+        let seq = self.enqueue(now, link, draft, |nacp, _, _| {
+            nacp.serving.remove(&serving.0);
+            nacp.links[link].serving.remove(&serving.0);
+            if kind == RequestKind::Event {
+                nacp.serving_events.remove(&(link, parent));
+            }
+        })?;
         Ok(SendId(seq))
     }
 

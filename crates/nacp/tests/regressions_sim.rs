@@ -259,3 +259,22 @@ fn link_14_a_late_answer_of_an_old_incarnation_does_not_take_the_binding() {
     rig.out(old);
     assert_eq!(closed(&rig.events()), [(old, "superseded".to_owned())]);
 }
+
+/// The answer itself pushed a chunk of its stream out, and was ok all the same.
+#[test]
+fn msg_11_an_answer_that_pushes_out_a_chunk_of_its_own_stream_is_not_ok() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 1);
+    let (peer, serving) = lossless(&mut rig, &Rig::registration(Some("one"), LOSSLESS, false));
+    rig.nacp
+        .emit(rig.now, serving, &text("chunk"), false)
+        .unwrap();
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("done")), false)
+        .unwrap();
+    let sent = rig.out(peer);
+    let answer = sent.iter().find(|sent| sent.is_ok.is_some()).unwrap();
+    assert_eq!(
+        (answer.is_ok, answer.why.as_deref()),
+        (Some(false), Some("response-evicted"))
+    );
+}
