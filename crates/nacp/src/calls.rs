@@ -25,6 +25,8 @@ pub(crate) struct Waiter {
     pub(crate) asked: Asked,
     /// Whether the remote has it (WAIT-1).
     pub(crate) acked: bool,
+    /// Whether it was found, once, to have left the queues without an ACK.
+    pub(crate) doubted: bool,
     /// Chunks of its lossless stream that were taken, and how many of them the remote knows of.
     pub(crate) taken: u64,
     pub(crate) taken_told: u64,
@@ -80,6 +82,7 @@ impl Nacp {
             id,
             asked,
             acked: false,
+            doubted: false,
             taken: 0,
             taken_told: 0,
         };

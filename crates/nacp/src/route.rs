@@ -2,12 +2,13 @@
 //! nothing back to where it came from (GW-1, GW-5); and a call through a Gateway ends, whatever happens to the App
 //! behind it (GW-6, LINK-16).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::arena::Key;
-use crate::event::{DropCause, Event, OfflineCause, PeerId};
+use crate::event::{DropCause, Event, OfflineCause, Outcome, PeerId};
 use crate::link::{LinkState, Reach};
 use crate::message::{AppId, Encoded, Envelope, MessageId, Meta};
 use crate::outbox::Class;
@@ -149,8 +150,33 @@ impl Nacp {
             let probe = self.send_heartbeat(now, key);
             self.links[key].heartbeat = Some(probe);
         }
+        self.doubt_what_left_ack_pending(key);
         self.timers
             .arm(Subject::Grace(key), now + self.config.reconnect_grace);
+    }
+
+    /// What fell to CAP-3 was handed to the Gateway, which may have lost it while the link stayed online: without an ACK
+    /// for a whole grace, a request is given up, and a Response is replaced (WAIT-5).
+    fn doubt_what_left_ack_pending(&mut self, key: Key) {
+        let outbox = &self.outbox;
+        let link = &mut self.links[key];
+        let (out, lost): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut link.unsure)
+            .into_iter()
+            .partition(|&(seq, _)| outbox.get(seq).is_some());
+        link.unsure = out;
+        link.owed.extend(lost);
+        self.mark_ready(key);
+        let mut given_up = Vec::new();
+        for &seq in &self.links[key].waiters {
+            let waiter = self.waiters.get_mut(&seq).expect("both tables have it");
+            let lost = !waiter.acked && self.outbox.get(seq).is_none();
+            if lost && std::mem::replace(&mut waiter.doubted, true) {
+                given_up.push(seq);
+            }
+        }
+        for seq in given_up {
+            self.settle_call(seq, Outcome::Discarded);
+        }
     }
 
     pub(crate) fn schedule_probe(&mut self, now: Instant, key: Key) {
