@@ -72,6 +72,10 @@ pub(crate) struct Peer {
     pub(crate) opening: Option<u64>,
     /// When this token is accepted, the goodbye is complete.
     pub(crate) close_on: Option<u64>,
+    /// It is not read while this destination is behind.
+    pub(crate) held_for: Option<Key>,
+    /// Not to be held before.
+    pub(crate) hold_again: Instant,
     /// When bytes of an incomplete message last arrived.
     pub(crate) progress: Instant,
 }
@@ -88,6 +92,8 @@ impl Peer {
             woken: false,
             opening: None,
             close_on: None,
+            held_for: None,
+            hold_again: Instant::EPOCH,
             progress: now,
         }
     }

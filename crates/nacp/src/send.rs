@@ -281,7 +281,9 @@ impl Nacp {
         outgoing.tracked = draft.tracked;
         outgoing.source = source;
         let record = &mut self.links[link];
-        record.forwarded += usize::from(source.is_some());
+        if source.is_some() {
+            record.forwarded.add(outgoing.bytes);
+        }
         self.outbox.insert(&mut record.queues, outgoing);
         before_caps(self, seq, &id);
         self.enforce_backlog_caps();
@@ -298,6 +300,9 @@ impl Nacp {
         if bytes > limit {
             return Err(SendError::TooLarge { bytes, limit });
         }
+        if let Class::Forwarded { notify } = *class {
+            return self.admit_forwarded(notify, encoded, link);
+        }
         let backlog = self.outbox.backlog();
         let over = |messages: usize, sum: u64| {
             messages >= self.config.queue_count_max || sum + bytes > self.config.queue_bytes_max
@@ -312,15 +317,16 @@ impl Nacp {
             return Err(SendError::Full);
         }
         if class.is_notify() && over(backlog.messages, backlog.bytes) {
-            self.report(
-                "nacp:internal:backlog:warning",
-                "notify-dropped",
-                Some(link),
-                Some(encoded.clone()),
-            );
-            return Err(SendError::NotifyRefused);
+            return Err(self.refuse_notify(link, encoded));
         }
         Ok(())
+    }
+
+    /// CAP-2.1.
+    pub(crate) fn refuse_notify(&mut self, link: Key, encoded: &Encoded) -> SendError {
+        let name = "nacp:internal:backlog:warning";
+        self.report(name, "notify-dropped", Some(link), Some(encoded.clone()));
+        SendError::NotifyRefused
     }
 
     /// A lossless chunk waits rather than push out another message, even after a requeue; and half of each table is left
@@ -415,9 +421,10 @@ impl Nacp {
         let record = &mut self.links[link];
         let outgoing = self.outbox.remove(&mut record.queues, seq);
         if outgoing.source.is_some() {
-            record.forwarded -= 1;
+            record.forwarded.sub(outgoing.bytes);
         }
         record.large.retain(|&(large, _)| large != seq);
+        self.release_if_caught_up(link);
         self.mark_ready(link);
         self.wake_starved();
         self.tell_room();

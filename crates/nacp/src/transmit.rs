@@ -202,7 +202,7 @@ impl Nacp {
             return Some(first.seq);
         }
         let free = |outgoing: &Outgoing| may_pass(link, outgoing, self.config.large_message_bytes);
-        if link.forwarded == 0 {
+        if link.forwarded.messages == 0 {
             // All of one pair: nothing can pass.
             return Some(first)
                 .filter(|first| free(first))
@@ -314,16 +314,18 @@ impl Nacp {
         if self.links[key].peer().is_some_and(|bound| bound != peer) {
             return;
         }
-        let forwarded = outgoing.source.is_some();
         let link = &mut self.links[key];
         if let Some(complete) = self.outbox.accept(&mut link.queues, token, now) {
-            link.forwarded -= usize::from(forwarded);
+            if complete.source.is_some() {
+                link.forwarded.sub(complete.bytes);
+            }
             self.settle_send(&complete, true);
             self.tell_room();
         }
         // Its pair, or whoever goes one at a time, may go on.
         self.links[key].large.retain(|&(seq, _)| seq != token);
         self.mark_ready(key);
+        self.release_if_caught_up(key);
         self.enforce_pending_caps();
     }
 
@@ -345,12 +347,11 @@ impl Nacp {
 
     /// Forgets the connection and has the driver close it. Its links must have left it already.
     pub(crate) fn close_peer(&mut self, peer: PeerId, reason: CloseReason) {
-        if let Some(state) = self.peers.remove(peer) {
+        if let Some(state) = self.forget_peer(peer) {
             debug_assert!(
                 state.bound.is_empty(),
                 "links leave their connection before it is closed"
             );
-            self.timers.disarm(crate::timers::Subject::Peer(peer));
             if let Phase::Challenging(claim) = state.phase
                 && let Some(link) = self.links.find(claim.app.as_str())
             {

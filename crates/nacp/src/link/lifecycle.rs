@@ -8,7 +8,7 @@ use crate::event::{
 use crate::link::{LinkState, Reach};
 use crate::message::Meta;
 use crate::outbox::Class;
-use crate::peers::{Phase, Urgent};
+use crate::peers::{Peer, Phase, Urgent};
 use crate::timers::Subject;
 use crate::{AppId, Instant, Nacp, PeerViolation, SendError};
 
@@ -19,10 +19,9 @@ const CAUTIOUS_FROM: u32 = 2;
 impl Nacp {
     /// The connection has ended. Whatever the transport accepted before must have been reported before.
     pub fn handle_peer_down(&mut self, now: Instant, peer: PeerId) {
-        let Some(state) = self.peers.remove(peer) else {
+        let Some(state) = self.forget_peer(peer) else {
             return;
         };
-        self.timers.disarm(Subject::Peer(peer));
         if let Phase::Challenging(claim) = &state.phase
             && let Some(link) = self.links.find(claim.app.as_str())
         {
@@ -31,6 +30,17 @@ impl Nacp {
         for key in state.bound {
             self.go_offline(now, key, OfflineCause::PeerDown);
         }
+    }
+
+    /// Takes a connection out, with its deadlines.
+    pub(crate) fn forget_peer(&mut self, peer: PeerId) -> Option<Peer> {
+        let state = self.peers.remove(peer)?;
+        self.timers.disarm(Subject::Peer(peer));
+        self.timers.disarm(Subject::Hold(peer));
+        if let Some(target) = state.held_for.filter(|&target| self.links.contains(target)) {
+            self.links[target].holds.retain(|&held| held != peer);
+        }
+        Some(state)
     }
 
     /// Leaves the connection that the link is bound to, and tells which it was.
@@ -132,6 +142,7 @@ impl Nacp {
         }
         self.reject_orphans(key);
         self.wake_starved();
+        self.release_if_caught_up(key);
     }
 
     /// MSG-9: the oldest message under way is the one over which the link may have broken.
@@ -213,6 +224,9 @@ impl Nacp {
             Subject::Probe(key),
         ] {
             self.timers.disarm(subject);
+        }
+        for peer in std::mem::take(&mut self.links[key].holds) {
+            self.release(peer);
         }
         let challenge = self.links[key].challenge.take();
         let was_gateway = self.gateway == Some(key);
@@ -312,14 +326,17 @@ impl Nacp {
     /// Ends everything at once (TERM-1): every call is rejected, every send settles false, nothing is left. The
     /// connections are to be closed. The core can be used again after that, as a new one could.
     pub fn terminate(&mut self) {
+        // What waits for the renewal of an established subscription is not the caller's call any more.
+        let established = |seq: &u64| {
+            self.subscriptions
+                .get(seq)
+                .is_some_and(|subscription| subscription.established)
+        };
         let mut calls: Vec<u64> = self.waiters.keys().copied().collect();
+        calls.retain(|seq| !established(seq));
         calls.sort_unstable();
-        let mut ended: Vec<u64> = self
-            .subscriptions
-            .keys()
-            .copied()
-            .filter(|seq| !self.waiters.contains_key(seq))
-            .collect();
+        let mut ended: Vec<u64> = self.subscriptions.keys().copied().collect();
+        ended.retain(established);
         ended.sort_unstable();
         let mut serving: Vec<u64> = self.serving.keys().copied().collect();
         serving.sort_unstable();

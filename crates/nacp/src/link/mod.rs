@@ -24,7 +24,7 @@ use crate::dedup::Dedup;
 use crate::event::PeerId;
 use crate::hashing::{SeededMap, seeded};
 use crate::message::{AppId, MessageId, RequestKind};
-use crate::outbox::Queues;
+use crate::outbox::{Count, Queues};
 use crate::time::Instant;
 
 /// Online or offline; dropped is the absence of the record.
@@ -115,8 +115,10 @@ pub(crate) struct Link {
     pub(crate) ready: bool,
     /// Large messages in the transport's hands, with their sources: their pairs wait (MSG-7).
     pub(crate) large: Vec<(u64, Option<Key>)>,
-    /// Forwarded messages in its Backlog.
-    pub(crate) forwarded: usize,
+    /// Other Apps' messages on their way to it, accepted ones not counted.
+    pub(crate) forwarded: Count,
+    /// The connections that are held until it has caught up with them.
+    pub(crate) holds: Vec<PeerId>,
     /// Whether anything was ACKed since it came online (MSG-9).
     pub(crate) acked: bool,
     /// One message at a time until something is ACKed: the last links broke over the oldest.
@@ -158,7 +160,8 @@ impl Link {
             abandoned: BTreeSet::new(),
             ready: false,
             large: Vec::new(),
-            forwarded: 0,
+            forwarded: Count::default(),
+            holds: Vec::new(),
             acked: false,
             cautious: false,
             heartbeat: None,
