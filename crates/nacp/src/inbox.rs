@@ -350,7 +350,7 @@ impl Nacp {
         if let NotifyTarget::Call(CallId(seq)) = target
             && let Some(waiter) = self.waiters.get_mut(&seq)
         {
-            waiter.streaming |= *reliable;
+            waiter.came += u64::from(*reliable);
         }
         let payload = envelope.payload_of(bytes);
         self.events.push_back(Event::Notify {

@@ -282,14 +282,17 @@ impl Nacp {
     }
 
     /// The reader of the event call `call` has taken `count` chunks in all. On a lossless stream the writer learns it
-    /// in steps of a quarter of the window.
+    /// in steps of a quarter of the window, and when nothing is left to take. Telling it seldom is cheaper, but not
+    /// later than when the reader has nothing left.
     pub fn taken(&mut self, call: CallId, count: u64) {
         let Some(waiter) = self.waiters.get_mut(&call.0) else {
             return;
         };
         waiter.taken = waiter.taken.max(count);
         let step = (self.config.stream_window / 4).max(1);
-        if waiter.taken - waiter.taken_told >= step {
+        // With nothing left to take, a writer with a smaller window than ours would wait for ever.
+        let behind = waiter.taken - waiter.taken_told;
+        if behind >= step || (behind > 0 && waiter.taken >= waiter.came) {
             waiter.taken_told = waiter.taken;
             let (link, parent, taken) = (waiter.link, waiter.id.clone(), waiter.taken);
             self.tell_taken(link, parent, taken);
