@@ -248,6 +248,8 @@ impl Nacp {
             waiter.acked = true;
         }
         let record = &mut self.links[link];
+        // The remote has all of it, whatever the transport has told so far.
+        record.large.retain(|&(large, _)| large != seq);
         // A remote that dies of a message ACKs its handshake each time before: only what it handled counts (MSG-9).
         let handled = !matches!(outgoing.class, Class::Control);
         record.acked |= handled;

@@ -178,6 +178,7 @@ impl Nacp {
         let class = Class::Response {
             parent: parent.clone(),
             kind,
+            is_ok: answer.is_ok,
         };
         let draft = Draft::own(meta.clone(), Some(&answer.payload), class);
         if self.enqueue(now, link, draft, |_, _, _| {}).is_err() {
@@ -214,6 +215,7 @@ impl Nacp {
         let class = Class::Response {
             parent: parent.clone(),
             kind: Some(kind),
+            is_ok: answer.is_ok && complete,
         };
         let draft = Draft::own(meta, Some(&answer.payload), class).tracked(tracked);
         // The answer may push out a chunk of its own stream: from here on, such a loss concerns the answer.
@@ -379,7 +381,7 @@ impl Nacp {
             .into_iter()
             .flat_map(|list| self.outbox.seqs(list))
             .filter_map(|seq| self.outbox.get(seq))
-            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, .. } if answered == parent))
+            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, is_ok: true, .. } if answered == parent))
             .map(|outgoing| (outgoing.seq, outgoing.encoded.clone()));
         if let Some((seq, encoded)) = answer {
             self.discard(seq);

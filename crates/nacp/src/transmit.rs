@@ -297,6 +297,7 @@ impl Nacp {
             state.opening = None;
             self.peers.wake(peer);
         }
+        self.withdrawn_is_out(peer, token);
         let Some(state) = self.peers.get_mut(peer) else {
             return;
         };
@@ -327,6 +328,19 @@ impl Nacp {
         self.mark_ready(key);
         self.release_if_caught_up(key);
         self.enforce_pending_caps();
+    }
+
+    fn withdrawn_is_out(&mut self, peer: PeerId, token: u64) {
+        let Some(state) = self.peers.get_mut(peer) else {
+            return;
+        };
+        if let Some(index) = state.withdrawn.iter().position(|&(seq, _)| seq == token) {
+            let (_, key) = state.withdrawn.swap_remove(index);
+            if self.links.contains(key) {
+                self.links[key].large.retain(|&(seq, _)| seq != token);
+                self.mark_ready(key);
+            }
+        }
     }
 
     /// Our last word is out: the reply to an unregister (LINK-10), or the ack of a refusal.

@@ -278,3 +278,23 @@ fn msg_11_an_answer_that_pushes_out_a_chunk_of_its_own_stream_is_not_ok() {
         (Some(false), Some("response-evicted"))
     );
 }
+
+/// A call that timed out while its large message was being written was overtaken by what was sent after it.
+#[test]
+fn msg_7_nothing_of_its_pair_passes_a_large_message_that_was_withdrawn_while_it_is_written() {
+    let mut rig = Rig::new(|config| config.large_message_bytes = 200);
+    let peer = rig.register("b");
+    let long = text(&"x".repeat(300));
+    let deadline = Some(rig.now + 100 * MS);
+    let kind = RequestKind::Ability;
+    rig.nacp
+        .request(rig.now, &app("b"), kind, "do", &long, deadline)
+        .unwrap();
+    let large = rig.submit(peer);
+    assert_eq!(kinds(&large), ["request"]);
+    rig.advance(100 * MS);
+    rig.signal_to("b", "later");
+    assert!(rig.submit(peer).is_empty());
+    rig.nacp.handle_accepted(rig.now, peer, large[0].token);
+    assert_eq!(kinds(&rig.submit(peer)), ["signal"]);
+}
