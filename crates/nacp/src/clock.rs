@@ -28,6 +28,7 @@ impl Nacp {
                 Subject::Grace(key) => self.on_grace_end(now, key),
                 Subject::Heartbeat(key) => self.on_heartbeat_due(now, key),
                 Subject::Probe(key) => self.on_probe_due(now, key),
+                Subject::Hold(peer) => self.release(peer),
                 Subject::Peer(peer) => self.on_peer_timeout(now, peer),
                 Subject::Call(seq) => self.on_call_timeout(now, seq),
             }

@@ -251,6 +251,8 @@ pub enum Event {
         hit_sub_name: String,
         /// The chunk.
         payload: Payload,
+        /// Whether it came as a reliable message (MSG-11): its reader must not lose it.
+        reliable: bool,
     },
     /// A call ended.
     Done {
@@ -275,6 +277,16 @@ pub enum Event {
     },
     /// After [`SendError::Full`](crate::SendError::Full): there is room again (CAP-6).
     Room,
+    /// A destination is behind: read nothing from this connection until [`Event::Release`].
+    Hold {
+        /// The source's connection.
+        peer: PeerId,
+    },
+    /// Read from it again.
+    Release {
+        /// The source's connection.
+        peer: PeerId,
+    },
     /// See [`Report`].
     Report(Report),
 }

@@ -75,6 +75,7 @@ mod config;
 mod dedup;
 mod error;
 mod event;
+mod forward;
 mod hashing;
 mod heartbeat;
 mod identity;
@@ -100,6 +101,7 @@ use calls::{Subscription, Waiter};
 use hashing::{FastMap, SeededMap, seeded};
 use identity::Identity;
 use link::Links;
+use message::Encoder;
 use outbox::Outbox;
 use pattern::Patterns;
 use peers::Peers;
@@ -130,6 +132,7 @@ pub struct Nacp {
     /// Unix milliseconds at [`Instant::EPOCH`]; for `t` only.
     wall_epoch_ms: u64,
     identity: Identity,
+    encoder: Encoder,
     hasher: foldhash::quality::FixedState,
     peers: Peers,
     links: Links,
@@ -165,6 +168,7 @@ impl Nacp {
             config,
             wall_epoch_ms,
             identity,
+            encoder: Encoder::default(),
             hasher: seeded(map_seed),
             peers: Peers::default(),
             links: Links::new(map_seed),

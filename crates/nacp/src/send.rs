@@ -7,9 +7,7 @@ use crate::calls::{Asked, Subscription};
 use crate::config::Overflow;
 use crate::event::{CallId, Event, Outcome, Report, SendId};
 use crate::link::{Debt, Link, LinkState, Reach};
-use crate::message::{
-    AppId, Encoded, Head, MessageId, Meta, Payload, RequestKind, SignalKind, encode,
-};
+use crate::message::{AppId, Encoded, Head, MessageId, Meta, Payload, RequestKind, SignalKind};
 use crate::outbox::{Class, Outgoing};
 use crate::{Instant, Nacp, SendError};
 
@@ -192,20 +190,20 @@ impl Nacp {
 
     /// Makes an explicit subscription again on a remote that lost it (LINK-15): the same message, in its old place.
     pub(crate) fn renew_subscription(&mut self, now: Instant, seq: u64) {
-        let subscription = &self.subscriptions[&seq];
         if self.outbox.get(seq).is_some() {
             return;
         }
-        let (link, id) = (subscription.link, subscription.id.clone());
+        let subscription = self.subscriptions.get_mut(&seq).expect("one of its link's");
+        subscription.renewing = subscription.established;
+        let (link, id, renewing) = (
+            subscription.link,
+            subscription.id.clone(),
+            subscription.renewing,
+        );
         let payload = subscribe_payload(&subscription.pattern, subscription.lossless);
-        let head = self.head(now, link, &id, Meta::Subscribe);
-        let encoded = encode(&head, Some(&payload));
-        if subscription.established {
+        let encoded = self.encoded(now, link, &id, Meta::Subscribe, Some(&payload));
+        if renewing {
             let until = now + self.config.protocol_timeout;
-            self.subscriptions
-                .get_mut(&seq)
-                .expect("looked up above")
-                .renewing = true;
             self.await_response(seq, link, id.clone(), Asked::Subscribe, Some(until));
         }
         let outgoing = Outgoing::new(seq, id, link, Class::Subscribe, encoded);
@@ -238,20 +236,23 @@ impl Nacp {
         self.links.insert(Link::new(app, state, reach, instance))
     }
 
-    pub(crate) fn head<'a>(
-        &'a self,
+    /// A message of ours over `link`, encoded.
+    pub(crate) fn encoded(
+        &mut self,
         now: Instant,
         link: Key,
-        id: &'a MessageId,
-        meta: Meta<'a>,
-    ) -> Head<'a> {
-        Head {
+        id: &MessageId,
+        meta: Meta<'_>,
+        payload: Option<&Payload>,
+    ) -> Encoded {
+        let head = Head {
             id: id.as_str(),
             from: self.config.app.as_str(),
             to: self.links[link].app.as_str(),
             t_ms: self.wall_ms(now),
             meta,
-        }
+        };
+        self.encoder.encode(&head, payload)
     }
 
     /// The one door: encodes, checks, queues. `before_caps` runs when the message is in and before anybody is evicted
@@ -271,7 +272,7 @@ impl Nacp {
                 source,
             } => (id, encoded, Some(source)),
             Body::Own { meta, payload } => {
-                let encoded = encode(&self.head(now, link, &own_id, meta), payload);
+                let encoded = self.encoded(now, link, &own_id, meta, payload);
                 (own_id, encoded, None)
             }
         };
@@ -280,7 +281,9 @@ impl Nacp {
         outgoing.tracked = draft.tracked;
         outgoing.source = source;
         let record = &mut self.links[link];
-        record.forwarded += usize::from(source.is_some());
+        if source.is_some() {
+            record.forwarded.add(outgoing.bytes);
+        }
         self.outbox.insert(&mut record.queues, outgoing);
         before_caps(self, seq, &id);
         self.enforce_backlog_caps();
@@ -297,20 +300,15 @@ impl Nacp {
         if bytes > limit {
             return Err(SendError::TooLarge { bytes, limit });
         }
+        if let Class::Forwarded { notify } = *class {
+            return self.admit_forwarded(notify, encoded, link);
+        }
         let backlog = self.outbox.backlog();
         let over = |messages: usize, sum: u64| {
             messages >= self.config.queue_count_max || sum + bytes > self.config.queue_bytes_max
         };
         let full = match (class, self.config.overflow) {
-            (Class::Forwarded { .. }, _) => false,
-            // A lossless chunk waits rather than push out another message, even after a requeue.
-            (Class::Chunk { .. }, _) => {
-                let pending = self.outbox.pending();
-                over(
-                    backlog.messages + pending.messages,
-                    backlog.bytes + pending.bytes,
-                )
-            }
+            (Class::Chunk { .. }, _) => self.chunk_must_wait(bytes),
             (_, Overflow::Wait) => over(backlog.messages, backlog.bytes),
             (_, Overflow::Evict) => false,
         };
@@ -319,15 +317,27 @@ impl Nacp {
             return Err(SendError::Full);
         }
         if class.is_notify() && over(backlog.messages, backlog.bytes) {
-            self.report(
-                "nacp:internal:backlog:warning",
-                "notify-dropped",
-                Some(link),
-                Some(encoded.clone()),
-            );
-            return Err(SendError::NotifyRefused);
+            return Err(self.refuse_notify(link, encoded));
         }
         Ok(())
+    }
+
+    /// CAP-2.1.
+    pub(crate) fn refuse_notify(&mut self, link: Key, encoded: &Encoded) -> SendError {
+        let name = "nacp:internal:backlog:warning";
+        self.report(name, "notify-dropped", Some(link), Some(encoded.clone()));
+        SendError::NotifyRefused
+    }
+
+    /// A lossless chunk waits rather than push out another message, even after a requeue; and half of each table is left
+    /// to what cannot wait, or a Response that comes into a table full of chunks would push one out (MSG-11).
+    fn chunk_must_wait(&self, bytes: u64) -> bool {
+        let (backlog, pending) = (self.outbox.backlog(), self.outbox.pending());
+        let messages = backlog.messages + pending.messages;
+        let sum = backlog.bytes + pending.bytes;
+        messages > 0
+            && (messages >= self.config.queue_count_max / 2
+                || sum + bytes > self.config.queue_bytes_max / 2)
     }
 
     /// CAP-2 until the Backlog fits.
@@ -381,8 +391,20 @@ impl Nacp {
             let (seq, link, encoded) = (oldest.seq, oldest.link, oldest.encoded.clone());
             let outgoing = self.take(seq);
             self.settle_send(&outgoing, false);
-            if let Class::Response { parent, kind } = outgoing.class {
-                self.remember_debt(link, seq, Debt { parent, kind }, true);
+            match outgoing.class {
+                Class::Response { parent, kind } => {
+                    self.remember_debt(link, seq, Debt { parent, kind }, true);
+                }
+                // Lost only if the connection goes before its ACK comes.
+                Class::Chunk { serving, parent } => {
+                    let unsure = &mut self.links[link].unsure_chunks;
+                    unsure.insert(seq, (serving, parent));
+                    let given_up = (unsure.len() > DEBTS_MAX).then(|| unsure.pop_first());
+                    if let Some((_, (serving, parent))) = given_up.flatten() {
+                        self.lose_chunk(link, serving, &parent);
+                    }
+                }
+                _ => {}
             }
             self.report(
                 "nacp:internal:ack:warning",
@@ -393,15 +415,18 @@ impl Nacp {
         }
     }
 
-    /// Takes a message out of the queues.
+    /// Takes a message out of the queues. Whatever waited for its place may go on.
     pub(crate) fn take(&mut self, seq: u64) -> Outgoing {
         let link = self.outbox.get(seq).expect("the caller looked it up").link;
         let record = &mut self.links[link];
         let outgoing = self.outbox.remove(&mut record.queues, seq);
         if outgoing.source.is_some() {
-            record.forwarded -= 1;
+            record.forwarded.sub(outgoing.bytes);
         }
         record.large.retain(|&(large, _)| large != seq);
+        self.release_if_caught_up(link);
+        self.mark_ready(link);
+        self.wake_starved();
         self.tell_room();
         outgoing
     }
@@ -429,11 +454,7 @@ impl Nacp {
                 self.remember_debt(outgoing.link, seq, Debt { parent, kind }, false);
                 self.mark_ready(outgoing.link);
             }
-            Class::Chunk { serving } => {
-                if let Some(serving) = self.serving.get_mut(&serving) {
-                    serving.chunks_lost += 1;
-                }
-            }
+            Class::Chunk { serving, parent } => self.lose_chunk(outgoing.link, serving, &parent),
             Class::Notify
             | Class::Hit
             | Class::Signal

@@ -97,7 +97,7 @@ impl Nacp {
             return self.refuse_subscription(now, link, &id, "too-many-subscriptions", bytes);
         }
         self.forget_listen(link, &id);
-        let (row, _) = self.identity.next();
+        let row = self.identity.next_seq();
         self.patterns.insert(&asked.target_sub_name, row);
         self.listen_ids.insert((link, id.clone()), row);
         self.links[link].listens.insert(row);

@@ -59,7 +59,7 @@ where
     )
 }
 
-struct StreamSender<W> {
+pub(crate) struct StreamSender<W> {
     io: W,
     queue: SendQueue,
     batch: WriteBatch,
@@ -76,7 +76,7 @@ enum SendState {
 }
 
 impl<W: AsyncWrite + Unpin> StreamSender<W> {
-    fn new(io: W, options: &Options) -> Self {
+    pub(crate) fn new(io: W, options: &Options) -> Self {
         Self {
             io,
             queue: SendQueue::new(options),
@@ -203,7 +203,7 @@ impl<W: AsyncWrite + Send + Unpin> Sender for StreamSender<W> {
     }
 }
 
-struct StreamReceiver<R> {
+pub(crate) struct StreamReceiver<R> {
     io: R,
     buffer: BytesMut,
     /// Room that the next read offers; grows with the remote's appetite.
@@ -218,10 +218,11 @@ struct StreamReceiver<R> {
     timer: ReassemblyTimer,
     failure: Option<ReceiveError>,
     is_over: bool,
+    bytes_received: u64,
 }
 
 impl<R: AsyncRead + Unpin> StreamReceiver<R> {
-    fn new(io: R, options: &Options) -> Self {
+    pub(crate) fn new(io: R, options: &Options) -> Self {
         let read_size_max = options.read_buffer_size.max(4 * 1024);
         Self {
             io,
@@ -235,6 +236,7 @@ impl<R: AsyncRead + Unpin> StreamReceiver<R> {
             timer: ReassemblyTimer::default(),
             failure: None,
             is_over: false,
+            bytes_received: 0,
         }
     }
 
@@ -332,6 +334,7 @@ impl<R: AsyncRead + Unpin> StreamReceiver<R> {
                 ReceiveError::Cut
             }));
         }
+        self.bytes_received += count as u64;
         Poll::Ready(Ok(self.parse(messages)?))
     }
 }
@@ -363,5 +366,9 @@ impl<R: AsyncRead + Send + Unpin> Receiver for StreamReceiver<R> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    fn bytes_received(&self) -> u64 {
+        self.bytes_received
     }
 }

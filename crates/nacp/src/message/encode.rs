@@ -3,7 +3,7 @@
 //! What this module keeps true: a message is one definite map, its `payload` key is the last, and its bytes are laid
 //! down in one allocation of the exact size. A large payload is not copied: it stays the segment behind the head.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::cbor::{Sink, put_float, put_head, put_text, put_unsigned};
 use super::{Head, Meta, Payload, RequestKind, SignalKind};
@@ -79,18 +79,7 @@ impl From<Bytes> for Encoded {
 /// assert_eq!(decode(&bytes).unwrap().meta, head.meta);
 /// ```
 pub fn encode(head: &Head<'_>, payload: Option<&Payload>) -> Encoded {
-    debug_assert!(
-        !head.id.is_empty() && head.id.len() <= super::ID_LENGTH_MAX,
-        "the caller keeps ids legal"
-    );
-    const EMPTY_MAP: &[u8] = &[0xa0];
-    let payload = has_payload(&head.meta).then_some(payload.map(Payload::as_bytes));
-    let (inline, segment) = match payload {
-        None => (None, Bytes::new()),
-        Some(None) => (Some(EMPTY_MAP), Bytes::new()),
-        Some(Some(bytes)) if bytes.len() < SEGMENT_MIN => (Some(&bytes[..]), Bytes::new()),
-        Some(Some(bytes)) => (Some(&[][..]), bytes.clone()),
-    };
+    let (inline, segment) = segments(head, payload);
     // The same code counts and writes, so the count is exact, and an exact buffer becomes `Bytes` without a second
     // allocation.
     let mut length = 0_usize;
@@ -104,10 +93,63 @@ pub fn encode(head: &Head<'_>, payload: Option<&Payload>) -> Encoded {
     }
 }
 
+/// Encodes many messages with few allocations: small ones share chunks of memory. A chunk lives as long as one of its
+/// messages, so what a single message that stays can hold is bounded by the chunk's size.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    scratch: Vec<u8>,
+    chunk: BytesMut,
+}
+
+/// Bytes of a shared chunk.
+const CHUNK: usize = 8 * 1024;
+/// The largest message that shares one.
+const SHARED_MAX: usize = CHUNK / 8;
+
+impl Encoder {
+    /// As [`encode()`].
+    pub(crate) fn encode(&mut self, head: &Head<'_>, payload: Option<&Payload>) -> Encoded {
+        let (inline, segment) = segments(head, payload);
+        if inline.is_some_and(|payload| payload.len() > SHARED_MAX / 2) {
+            return encode(head, payload);
+        }
+        self.scratch.clear();
+        put_message(&mut self.scratch, head, inline);
+        if self.scratch.len() > SHARED_MAX {
+            return encode(head, payload);
+        }
+        if self.chunk.capacity() < self.scratch.len() {
+            // Gets the old chunk back if none of its messages lives any more.
+            self.chunk.reserve(CHUNK);
+        }
+        self.chunk.extend_from_slice(&self.scratch);
+        Encoded {
+            head: self.chunk.split().freeze(),
+            payload: segment,
+        }
+    }
+}
+
+/// The payload as it stands in the head (`None`: no such key), and the segment behind it.
+#[inline]
+fn segments<'a>(head: &Head<'_>, payload: Option<&'a Payload>) -> (Option<&'a [u8]>, Bytes) {
+    debug_assert!(
+        !head.id.is_empty() && head.id.len() <= super::ID_LENGTH_MAX,
+        "the caller keeps ids legal"
+    );
+    const EMPTY_MAP: &[u8] = &[0xa0];
+    match has_payload(&head.meta).then_some(payload.map(Payload::as_bytes)) {
+        None => (None, Bytes::new()),
+        Some(None) => (Some(EMPTY_MAP), Bytes::new()),
+        Some(Some(bytes)) if bytes.len() < SEGMENT_MIN => (Some(&bytes[..]), Bytes::new()),
+        Some(Some(bytes)) => (Some(&[]), bytes.clone()),
+    }
+}
+
 /// Whether a message of that kind has the `payload` key.
 fn has_payload(meta: &Meta<'_>) -> bool {
     match meta {
-        Meta::Ack { .. } => false,
+        Meta::Ack { .. } | Meta::AckMany { .. } => false,
         Meta::Signal { kind, .. } => *kind == SignalKind::Normal,
         _ => true,
     }
@@ -182,6 +224,13 @@ fn put_meta(sink: &mut impl Sink, meta: &Meta<'_>) {
             put_text(sink, parent_id);
             sink.put(b"\x64kind");
             put_text(sink, kind.as_str());
+        }
+        Meta::AckMany { parent_id, also } => {
+            sink.put(b"\xa2\x68parentId");
+            put_text(sink, parent_id);
+            sink.put(b"\x64also");
+            put_head(sink, 2, also.len() as u64);
+            sink.put(also);
         }
         Meta::Ack { parent_id, taken } => {
             sink.put(if taken.is_some() { b"\xa2" } else { b"\xa1" });

@@ -94,6 +94,18 @@ enum Repr {
 }
 
 impl MessageId {
+    /// An id of at most 38 bytes of ASCII, which is the caller's to keep.
+    pub(crate) fn from_ascii(id: &[u8]) -> Self {
+        debug_assert!(id.is_ascii());
+        let mut bytes = [0; INLINE_MAX];
+        bytes[..id.len()].copy_from_slice(id);
+        #[allow(clippy::cast_possible_truncation)] // at most 38, or the line above had panicked
+        Self(Repr::Inline {
+            length: id.len() as u8,
+            bytes,
+        })
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
