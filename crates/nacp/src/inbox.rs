@@ -294,6 +294,7 @@ impl Nacp {
         let Meta::Notify {
             parent_id,
             hit_sub_name,
+            reliable,
             ..
         } = &envelope.meta
         else {
@@ -313,6 +314,7 @@ impl Nacp {
             target,
             hit_sub_name: hit_sub_name.to_string(),
             payload,
+            reliable: *reliable,
         });
     }
 
