@@ -13,7 +13,13 @@ use crate::error::ConnectError;
 use crate::link::LinkStatus;
 use crate::peer::Registered;
 
-type Waiter = oneshot::Sender<Result<(), ConnectError>>;
+/// A caller that waits for a link.
+#[derive(Debug)]
+struct Waiter {
+    result: oneshot::Sender<Result<(), ConnectError>>,
+    /// Only a link, or the end of all attempts, is a result.
+    is_patient: bool,
+}
 
 /// What the loop and its callers share.
 #[derive(Debug)]
@@ -27,7 +33,7 @@ pub(crate) struct Dialing {
 #[derive(Debug)]
 struct Wanted {
     url: String,
-    /// Go on although the first attempt failed.
+    /// Somebody wants the attempts to go on although the first one failed.
     keeps_trying: bool,
     /// Skip the present delay.
     hurry: bool,
@@ -75,10 +81,25 @@ impl Dialing {
         let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
     }
 
+    /// Tells all who wait: there is a link, or there will be none.
     fn settle(&self, result: &Result<(), ConnectError>) {
         let waiters = std::mem::take(&mut self.wanted().waiters);
         for waiter in waiters {
-            let _ = waiter.send(result.clone());
+            // Whoever waited may have lost interest.
+            let _ = waiter.result.send(result.clone());
+        }
+    }
+
+    /// Tells those who asked for one attempt.
+    fn attempt_failed(&self, error: &ConnectError) {
+        let mut wanted = self.wanted();
+        let waiters = std::mem::take(&mut wanted.waiters);
+        for waiter in waiters {
+            if waiter.is_patient {
+                wanted.waiters.push(waiter);
+            } else {
+                let _ = waiter.result.send(Err(error.clone()));
+            }
         }
     }
 }
@@ -97,7 +118,11 @@ impl Shared {
                 app: app.to_string(),
             });
         }
-        let (waiter, result) = oneshot::channel();
+        let (sender, result) = oneshot::channel();
+        let waiter = Waiter {
+            result: sender,
+            is_patient: keeps_trying,
+        };
         let started = self.visit(|visit| {
             if visit.state.terminated {
                 return Err(ConnectError::GivenUp);
@@ -140,7 +165,11 @@ impl Shared {
 
     async fn attempt(self: &Arc<Self>, app: &AppId, dialing: &Dialing) -> Result<(), ConnectError> {
         self.metrics.dials.increment(1);
-        let url = dialing.wanted().url.clone();
+        let url = {
+            let mut wanted = dialing.wanted();
+            wanted.hurry = false;
+            wanted.url.clone()
+        };
         let channel = tokio::select! {
             biased;
             () = dialing.over() => return Err(ConnectError::GivenUp),
@@ -200,18 +229,22 @@ fn is_linked(state: &State, app: &AppId) -> bool {
 
 /// The loop of one remote App.
 async fn keep_linked(shared: Arc<Shared>, app: AppId, dialing: Arc<Dialing>) {
-    let mut failures = 0;
+    // Attempts since a link last outlived the ceiling, the first one aside.
+    let mut attempts = 0;
     let mut has_linked = false;
     let mut is_first = true;
     while !dialing.is_over() {
         if shared.look(|state| is_linked(state, &app)) {
             dialing.settle(&Ok(()));
             has_linked = true;
-            failures = outlive(&shared, &app, &dialing, failures).await;
+            if outlive(&shared, &app, &dialing).await {
+                attempts = 0;
+            }
             continue;
         }
         if !std::mem::take(&mut is_first) {
-            delay(&shared, &dialing, failures).await;
+            delay(&shared, &dialing, attempts).await;
+            attempts += 1;
             if dialing.is_over() || shared.look(|state| is_linked(state, &app)) {
                 continue;
             }
@@ -223,18 +256,11 @@ async fn keep_linked(shared: Arc<Shared>, app: AppId, dialing: Arc<Dialing>) {
             }
             Err(error) => {
                 shared.metrics.dials_failed.increment(1);
-                tracing::debug!(%app, %error, failures, "an attempt to connect failed");
-                failures += 1;
-                let gives_up = !has_linked && !dialing.wanted().keeps_trying;
-                if gives_up {
-                    dialing.end();
-                }
-                let keeps_waiters = !gives_up && !has_linked;
-                if !keeps_waiters && !gives_up {
-                    dialing.settle(&Err(error));
-                } else if gives_up {
+                tracing::debug!(%app, %error, attempts, "an attempt to connect failed");
+                if !has_linked && !dialing.wanted().keeps_trying {
                     return leave(&shared, &app, &dialing, error);
                 }
+                dialing.attempt_failed(&error);
             }
         }
     }
@@ -244,20 +270,18 @@ async fn keep_linked(shared: Arc<Shared>, app: AppId, dialing: Arc<Dialing>) {
 /// Takes the loop out of the table before its last callers are told: nobody can join a loop that has ended.
 fn leave(shared: &Arc<Shared>, app: &AppId, dialing: &Arc<Dialing>, error: ConnectError) {
     shared.visit(|visit| {
-        let table = &mut visit.state.dialing;
-        if table
-            .get(app)
-            .is_some_and(|current| Arc::ptr_eq(current, dialing))
-        {
-            table.remove(app);
+        dialing.end();
+        let successor = visit.state.dialing.get(app);
+        if successor.is_none_or(|current| Arc::ptr_eq(current, dialing)) {
+            visit.state.dialing.remove(app);
+            visit.nacp().forget_dialled(app);
         }
-        visit.nacp().forget_dialled(app);
     });
     dialing.settle(&Err(error));
 }
 
-/// Waits until the link is down; tells how many failures count from there.
-async fn outlive(shared: &Arc<Shared>, app: &AppId, dialing: &Dialing, failures: u32) -> u32 {
+/// Waits until the link is down; tells whether it has outlived the ceiling of the backoff.
+async fn outlive(shared: &Arc<Shared>, app: &AppId, dialing: &Dialing) -> bool {
     let since = shared.now();
     while !dialing.is_over() && shared.look(|state| is_linked(state, app)) {
         dialing.settle(&Ok(()));
@@ -266,20 +290,17 @@ async fn outlive(shared: &Arc<Shared>, app: &AppId, dialing: &Dialing, failures:
             () = dialing.changed.notified() => {}
         }
     }
+    // Who asked for a link while there was one did not ask for haste.
     dialing.wanted().hurry = false;
-    if shared.now() - since > shared.settings.backoff_ceiling {
-        0
-    } else {
-        failures
-    }
+    shared.now() - since > shared.settings.backoff_ceiling
 }
 
 /// Full jitter: anything between nothing and the present backoff, from the first attempt on.
-async fn delay(shared: &Arc<Shared>, dialing: &Dialing, failures: u32) {
+async fn delay(shared: &Arc<Shared>, dialing: &Dialing, attempts: u32) {
     let settings = &shared.settings;
     let backoff = settings
         .backoff_base
-        .saturating_mul(2u32.saturating_pow(failures))
+        .saturating_mul(2u32.saturating_pow(attempts))
         .min(settings.backoff_ceiling);
     let mut sleep = std::pin::pin!(tokio::time::sleep(fraction(backoff)));
     loop {

@@ -168,6 +168,10 @@ impl ServingCell {
         self.resumed.notify_waiters();
     }
 
+    fn is_cancelled(&self) -> bool {
+        self.steering().cancel.is_some()
+    }
+
     pub(crate) fn is_paused(&self) -> bool {
         self.steering().paused
     }
@@ -242,12 +246,13 @@ pub(crate) fn run_starts(shared: &Arc<Shared>, acts: &mut Acts) {
         } = start;
         let _entered = cell.span.enter();
         let made = catch_unwind(AssertUnwindSafe(|| {
-            (handler.run)(Arc::clone(&cell), payload)
+            // It may have been cancelled within its own batch.
+            (!cell.is_cancelled()).then(|| (handler.run)(Arc::clone(&cell), payload))
         }));
         let mut running = match made {
             Ok(future) => Running {
                 cell: Arc::clone(&cell),
-                future: Some(future),
+                future,
             },
             Err(_) => {
                 let answer = cell.panicked();
