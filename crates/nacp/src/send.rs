@@ -303,14 +303,7 @@ impl Nacp {
         };
         let full = match (class, self.config.overflow) {
             (Class::Forwarded { .. }, _) => false,
-            // A lossless chunk waits rather than push out another message, even after a requeue.
-            (Class::Chunk { .. }, _) => {
-                let pending = self.outbox.pending();
-                over(
-                    backlog.messages + pending.messages,
-                    backlog.bytes + pending.bytes,
-                )
-            }
+            (Class::Chunk { .. }, _) => self.chunk_must_wait(bytes),
             (_, Overflow::Wait) => over(backlog.messages, backlog.bytes),
             (_, Overflow::Evict) => false,
         };
@@ -328,6 +321,17 @@ impl Nacp {
             return Err(SendError::NotifyRefused);
         }
         Ok(())
+    }
+
+    /// A lossless chunk waits rather than push out another message, even after a requeue; and half of each table is left
+    /// to what cannot wait, or a Response that comes into a table full of chunks would push one out (MSG-11).
+    fn chunk_must_wait(&self, bytes: u64) -> bool {
+        let (backlog, pending) = (self.outbox.backlog(), self.outbox.pending());
+        let messages = backlog.messages + pending.messages;
+        let sum = backlog.bytes + pending.bytes;
+        messages > 0
+            && (messages >= self.config.queue_count_max / 2
+                || sum + bytes > self.config.queue_bytes_max / 2)
     }
 
     /// CAP-2 until the Backlog fits.

@@ -75,8 +75,9 @@ impl PeerSignal {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A swap, not a store: what was due before the wake that is taken here must be seen after it.
     fn run(&self) {
-        self.attention.store(RUNNING, Ordering::Release);
+        self.attention.swap(RUNNING, Ordering::AcqRel);
     }
 
     /// False when something came since [`run`](Self::run).
