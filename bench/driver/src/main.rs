@@ -96,13 +96,14 @@ fn measure(options: &Options) -> Result<(), String> {
         tracer: Tracer::find(),
         scratch: scratch.clone(),
     };
-    let facts = facts(&kit, &bench, options);
+    let mut facts = facts(&kit, &bench, options);
     println!("{}", heading(&facts));
     let results = run_all(
         &bench,
         &plan::cases(&kit, &options.scale, &options.only),
         options.scale.rounds,
     );
+    facts["machine"]["load after"] = tools::load().into();
     let _ = std::fs::remove_dir_all(scratch);
     write(options, &facts, &results)
 }

@@ -1,8 +1,8 @@
 //! What is read from outside a process: CPU time, memory, system calls.
 //!
 //! CPU time comes from the process's own CPU clock, which is exact to the nanosecond and counts all its threads, those
-//! that have ended included. System calls are counted by the kernel's tracepoint (`perf stat`), or, where that is not to
-//! be had, by `strace -c`, which counts the same but slows the run down; counted runs are not timed in either case.
+//! that have ended included. System calls are counted by the kernel's tracepoint (`perf stat`), or, where that is not
+//! to be had, by `strace -c`, which counts the same but slows the run down; counted runs are not timed in either case.
 
 use std::fs;
 use std::path::{Path, PathBuf};

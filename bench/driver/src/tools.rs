@@ -57,6 +57,12 @@ pub fn locked_versions(lock_file: &Path) -> BTreeMap<String, String> {
     versions
 }
 
+/// How busy the machine is: what else ran meanwhile shows in the figures.
+pub fn load() -> String {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.trim().to_owned()
+}
+
 /// The machine, in a few words.
 pub fn machine() -> BTreeMap<String, String> {
     let cpu_info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -64,11 +70,10 @@ pub fn machine() -> BTreeMap<String, String> {
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
         .map_or("unknown", |(_, model)| model);
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let facts = [
         ("cpu", Some(model.to_owned())),
         ("kernel", first_line("uname", &["-sr"])),
-        ("load before", Some(load.trim().to_owned())),
+        ("load before", Some(load())),
         ("rustc", first_line("rustc", &["--version"])),
         (
             "commit",

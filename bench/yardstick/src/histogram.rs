@@ -1,7 +1,7 @@
 //! Latencies, recorded without allocating and from any thread.
 //!
-//! Log-linear buckets: 256 to each power of two, so a percentile is off by 0.4 % at most, which is well below the ratios
-//! that are judged. Recording is one relaxed addition.
+//! Log-linear buckets: 256 to each power of two, so a percentile is off by 0.4 % at most, well below the ratios that are
+//! judged. Recording is one relaxed addition.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

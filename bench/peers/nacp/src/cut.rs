@@ -1,5 +1,5 @@
-//! A Unix socket transport whose connections break on demand, and cannot be made again until it is mended. It adds a flag
-//! and a waker to a connection, nothing to the path of a message.
+//! A Unix socket transport whose connections break on demand, and cannot be made again until it is mended. It adds a
+//! flag and a waker to a connection, nothing to the path of a message.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};

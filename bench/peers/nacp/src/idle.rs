@@ -1,5 +1,5 @@
-//! Many Apps in this process, each with a link to one Gateway, that then do nothing: what a link costs in memory is read
-//! from outside, before and after.
+//! Many Apps in this process, each with a link to one Gateway, that then do nothing: what a link costs in memory is
+//! read from outside, before and after.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! NACP under measurement.
 //!
 //! `bench-nacp server|gateway|client --url tcp://… | unix:///… [--case echo|swallow|chunks|idle|reconnect|bus]
-//! [--via gateway] [--features base] [--name APP]`. Calls and chunks are typed: encoding and decoding the user's bytes is
-//! part of what is measured, as it is with the other peers.
+//! [--via gateway] [--features base] [--name APP]`. Calls and chunks are typed: encoding and decoding the user's bytes
+//! is part of what is measured, as it is with the other peers.
 
 mod apps;
 mod bus;

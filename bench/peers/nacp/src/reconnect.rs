@@ -1,5 +1,5 @@
-//! Messages that queue up while the link is down, and how long they take once it is back: from the moment at which the new
-//! connection is made (so without the backoff, but with the register) until every one of them is answered.
+//! Messages that queue up while the link is down, and how long they take once it is back: from the moment at which the
+//! new connection is made (so without the backoff, but with the register) until every one of them is answered.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The floors: ping-pong over bare sockets, once with tokio and once with blocking threads. No frames, no encoding: both
-//! sides know the size, so nothing that carries messages can be faster than this on the same sockets.
+//! The floors: ping-pong over bare sockets, once with tokio and once with blocking threads. No frames, no encoding:
+//! both sides know the size, so nothing that carries messages can be faster than this on the same sockets.
 //!
 //! `bench-raw tokio-server|tokio-client|blocking-server|blocking-client --url tcp://… | unix:///…`
 

@@ -1,8 +1,8 @@
 //! tonic (gRPC over HTTP/2) under measurement.
 //!
 //! `bench-tonic server|client --url tcp://… | unix:///… [--case echo|swallow|chunks] [--windows default|wide]`.
-//! TCP_NODELAY is on, as tonic does by itself. `--windows wide` raises the HTTP/2 windows and frames for large messages,
-//! which tonic's defaults slow down a lot; both are measured.
+//! TCP_NODELAY is on, as tonic does by itself. `--windows wide` raises the HTTP/2 windows and frames for large
+//! messages, which tonic's defaults slow down a lot; both are measured.
 
 mod service;
 
