@@ -153,6 +153,13 @@ impl Nacp {
         }
     }
 
+    /// Whether the message of an open call still waits to be submitted: the remote cannot have it yet.
+    pub fn is_queued(&self, call: CallId) -> bool {
+        self.outbox
+            .get(call.0)
+            .is_some_and(|out| out.place == crate::outbox::Place::Backlog)
+    }
+
     /// The caller has lost interest: nothing more is reported of this call. Its request is withdrawn if it has not left
     /// yet; if it has, the Response will find no consumer. False if it had ended already.
     pub fn cancel(&mut self, now: Instant, call: CallId) -> bool {

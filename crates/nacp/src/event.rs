@@ -251,6 +251,8 @@ pub enum Event {
         hit_sub_name: String,
         /// The chunk.
         payload: Payload,
+        /// Whether it came as a reliable message (MSG-11): its reader must not lose it.
+        reliable: bool,
     },
     /// A call ended.
     Done {

@@ -293,6 +293,7 @@ impl Nacp {
         let Meta::Notify {
             parent_id,
             hit_sub_name,
+            reliable,
             ..
         } = &envelope.meta
         else {
@@ -312,6 +313,7 @@ impl Nacp {
             target,
             hit_sub_name: hit_sub_name.to_string(),
             payload,
+            reliable: *reliable,
         });
     }
 

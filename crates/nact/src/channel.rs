@@ -183,6 +183,12 @@ pub trait Receiver: Send {
         cx: &mut Context<'_>,
         messages: &mut Vec<Bytes>,
     ) -> Poll<Result<(), ReceiveError>>;
+
+    /// Bytes that have come in so far, parts of unfinished messages included. A driver that sees it grow while no
+    /// message is completed knows that the remote lives. 0 for ever where a transport does not count.
+    fn bytes_received(&self) -> u64 {
+        0
+    }
 }
 
 impl dyn Receiver + '_ {

@@ -161,6 +161,7 @@ impl Connection {
             timer: ReassemblyTimer::default(),
             failure: None,
             is_over: false,
+            bytes_received: 0,
         };
         Channel::new(Box::new(sender), Box::new(receiver), remote)
     }
@@ -304,6 +305,7 @@ struct MemoryReceiver {
     timer: ReassemblyTimer,
     failure: Option<ReceiveError>,
     is_over: bool,
+    bytes_received: u64,
 }
 
 impl MemoryReceiver {
@@ -342,6 +344,7 @@ impl MemoryReceiver {
             header, head, body, ..
         } in ready!(self.poll_pieces(cx))?
         {
+            self.bytes_received += u64::from(header.body) + HEADER_SIZE as u64;
             if header.body == header.total {
                 self.reassembly.check_whole(&header)?;
                 messages.push(join(head, body));
@@ -396,5 +399,9 @@ impl Receiver for MemoryReceiver {
                 }
             }
         }
+    }
+
+    fn bytes_received(&self) -> u64 {
+        self.bytes_received
     }
 }

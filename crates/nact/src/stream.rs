@@ -218,6 +218,7 @@ struct StreamReceiver<R> {
     timer: ReassemblyTimer,
     failure: Option<ReceiveError>,
     is_over: bool,
+    bytes_received: u64,
 }
 
 impl<R: AsyncRead + Unpin> StreamReceiver<R> {
@@ -235,6 +236,7 @@ impl<R: AsyncRead + Unpin> StreamReceiver<R> {
             timer: ReassemblyTimer::default(),
             failure: None,
             is_over: false,
+            bytes_received: 0,
         }
     }
 
@@ -332,6 +334,7 @@ impl<R: AsyncRead + Unpin> StreamReceiver<R> {
                 ReceiveError::Cut
             }));
         }
+        self.bytes_received += count as u64;
         Poll::Ready(Ok(self.parse(messages)?))
     }
 }
@@ -363,5 +366,9 @@ impl<R: AsyncRead + Send + Unpin> Receiver for StreamReceiver<R> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    fn bytes_received(&self) -> u64 {
+        self.bytes_received
     }
 }

@@ -359,6 +359,13 @@ impl Nacp {
             .map(|key| self.links[key].state)
     }
 
+    /// How `app` is reached, if it is known.
+    pub fn reach(&self, app: &AppId) -> Option<Reach> {
+        self.links
+            .find(app.as_str())
+            .map(|key| self.links[key].reach)
+    }
+
     /// Whether a send to `app` would find a way.
     ///
     /// # Errors

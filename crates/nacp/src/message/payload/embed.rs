@@ -10,7 +10,7 @@ use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, Seq
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::super::cbor::DEPTH_MAX;
-use super::{BigInt, Value};
+use super::{BigInt, Payload, Value};
 
 /// The name of the newtype whose content is encoded CBOR.
 pub(super) const TOKEN: &str = "$nacp::Value";
@@ -22,6 +22,49 @@ impl Serialize for Value {
         }
         let bytes = self.encode().map_err(serde::ser::Error::custom)?;
         serializer.serialize_newtype_struct(TOKEN, &Encoded(&bytes))
+    }
+}
+
+/// As its own bytes, so that what a type does not know of can be handed through.
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            let value = Value::decode(self.as_bytes()).map_err(serde::ser::Error::custom)?;
+            return Plain(&value).serialize(serializer);
+        }
+        serializer.serialize_newtype_struct(TOKEN, &Encoded(self.as_bytes()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let value = Level(0).deserialize(deserializer)?;
+            return Payload::encode(&value).map_err(de::Error::custom);
+        }
+        deserializer.deserialize_newtype_struct(TOKEN, ItemVisitor)
+    }
+}
+
+/// Takes an item without looking into it.
+struct ItemVisitor;
+
+impl<'de> Visitor<'de> for ItemVisitor {
+    type Value = Payload;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an encoded value")
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Payload, E> {
+        Payload::from_cbor(bytes.to_vec().into()).map_err(E::custom)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<Payload, D::Error> {
+        deserializer.deserialize_bytes(self)
     }
 }
 
@@ -210,5 +253,22 @@ impl<'de> Visitor<'de> for Level {
             entries.push((key, access.next_value_seed(level)?));
         }
         Ok(Value::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_inside_of_another_keeps_its_bytes() {
+        let odd =
+            Payload::from_cbor(vec![0xd9, 0x01, 0x02, 0x9f, 0x18, 0x01, 0xff].into()).unwrap();
+        let outer = Payload::encode(&("before", &odd, "after")).unwrap();
+        let (_, inner, after) = outer.decode::<(String, Payload, String)>().unwrap();
+        assert_eq!((inner, after.as_str()), (odd.clone(), "after"));
+        assert_eq!(Payload::encode(&odd).unwrap(), odd);
+        assert_eq!(odd.decode::<Payload>().unwrap(), odd);
+        assert_eq!(serde_json::to_string(&odd).unwrap(), "[1]");
     }
 }

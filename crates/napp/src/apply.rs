@@ -1,0 +1,230 @@
+//! What the core reports, applied: waiters settle, streams fill, links are told of. Runs under the lock; what must run
+//! outside of it is noted in `Acts`.
+
+use std::sync::Arc;
+
+use nacp::{Answer, CallId, Event, NotifyTarget, Outcome, Payload, SendError, SignalKind};
+
+use crate::call::Ended;
+use crate::driver::{Visit, Waiting};
+use crate::link::LinkStatus;
+use crate::serving::{Arrival, ServingCell, Signal, Start, finish};
+use crate::subscription::Hit;
+
+impl Visit<'_> {
+    pub(crate) fn apply(&mut self, event: Event) {
+        match event {
+            Event::Online {
+                app,
+                peer,
+                is_gateway,
+                resumed,
+                restarted,
+            } => {
+                let status = LinkStatus::Online {
+                    is_gateway,
+                    resumed,
+                    restarted,
+                };
+                self.peer_online(peer, &app);
+                self.link_changed(&app, status);
+            }
+            Event::Offline { app, cause, until } => {
+                let until = self.shared.tokio_time(until).map(Into::into);
+                self.link_changed(&app, LinkStatus::Offline { cause, until });
+            }
+            Event::Dropped { app, cause } => {
+                self.link_changed(&app, LinkStatus::Dropped { cause });
+            }
+            Event::ClosePeer { peer, reason } => self.close_peer(peer, reason),
+            Event::Request {
+                serving,
+                from,
+                id,
+                kind,
+                target,
+                payload,
+                lossless,
+            } => {
+                let arrival = Arrival {
+                    serving,
+                    from,
+                    id,
+                    kind,
+                    name: target.unwrap_or_default(),
+                    lossless,
+                };
+                self.take_request(arrival, payload);
+            }
+            Event::Signal {
+                serving,
+                from,
+                kind,
+                payload,
+            } => {
+                let signal = Signal {
+                    from,
+                    kind,
+                    payload,
+                };
+                self.take_signal(serving.as_u64(), signal);
+            }
+            Event::RequesterGone { serving } => {
+                if let Some(cell) = self.state.serving.get(&serving.as_u64()) {
+                    cell.requester_gone();
+                }
+            }
+            Event::StreamWritable { serving } => {
+                if let Some(cell) = self.state.serving.get(&serving.as_u64()) {
+                    cell.writable.notify_waiters();
+                }
+            }
+            Event::Notify {
+                target,
+                hit_sub_name,
+                payload,
+                reliable,
+            } => self.take_notify(target, hit_sub_name, payload, reliable),
+            Event::Done { call, outcome } => self.call_done(call, outcome),
+            Event::SubscriptionEnded { call, outcome } => {
+                if let Some(feed) = self.state.subscriptions.remove(&call.as_u64()) {
+                    feed.end(Ended::By(outcome));
+                }
+            }
+            Event::Settled { send, delivered } => {
+                if let Some(waiter) = self.state.sends.remove(&send) {
+                    // Whoever asked may have lost interest.
+                    let _ = waiter.send(delivered);
+                }
+            }
+            Event::Room => {
+                self.shared.room.notify_one();
+                self.shared.chunk_room.notify_waiters();
+            }
+            Event::Report(report) => self.report(report),
+        }
+    }
+
+    fn take_request(&mut self, arrival: Arrival, payload: Payload) {
+        self.shared.metrics.requests_received.increment(1);
+        let running = self.state.serving.len();
+        let handler = self
+            .shared
+            .handlers
+            .find(arrival.kind, &arrival.name)
+            .cloned();
+        let refusal = match &handler {
+            None => format!("no {} '{}'", arrival.kind.as_str(), arrival.name),
+            Some(_) if running >= self.shared.settings.handlers_max => "overloaded".to_owned(),
+            Some(_) => String::new(),
+        };
+        let detached = handler.as_ref().is_some_and(|handler| handler.detached);
+        let serving = arrival.serving;
+        let cell = ServingCell::new(Arc::clone(self.shared), arrival, detached);
+        let Some(handler) = handler.filter(|_| refusal.is_empty()) else {
+            let reason = if refusal == "overloaded" {
+                "overloaded"
+            } else {
+                "no-processor"
+            };
+            self.report_request(&cell, reason);
+            let now = self.now;
+            let answer = Answer::not_ok(refusal);
+            if self.nacp().respond(now, serving, &answer, false) == Err(SendError::Full) {
+                // It waits its turn (CAP-6).
+                self.shared.spawn(finish(Arc::new(cell), Some(answer)));
+            }
+            return;
+        };
+        let cell = Arc::new(cell);
+        self.state
+            .serving
+            .insert(serving.as_u64(), Arc::clone(&cell));
+        self.acts.starts.push(Start {
+            cell,
+            handler,
+            payload,
+        });
+    }
+
+    fn take_signal(&mut self, serving: u64, signal: Signal) {
+        let Some(cell) = self.state.serving.get(&serving).cloned() else {
+            return;
+        };
+        self.announce_signal(&cell, &signal);
+        cell.signal(signal);
+    }
+
+    fn take_notify(
+        &mut self,
+        target: NotifyTarget,
+        hit_sub_name: String,
+        payload: Payload,
+        reliable: bool,
+    ) {
+        match target {
+            NotifyTarget::Call(call) => self.take_chunk(call, hit_sub_name, payload, reliable),
+            NotifyTarget::Subscription(call) => {
+                let Some(feed) = self.state.subscriptions.get(&call.as_u64()).cloned() else {
+                    return;
+                };
+                let hit = Hit {
+                    name: hit_sub_name,
+                    payload,
+                };
+                if !reliable {
+                    if let Some(dropped) = feed.push(hit) {
+                        self.announce_overflow(&feed.app, &feed.id, &feed.pattern, dropped);
+                    }
+                } else if !feed.push_reliable(hit) {
+                    // Lossless means: never silently less. The subscription ends with its reason.
+                    self.state.subscriptions.remove(&call.as_u64());
+                    feed.end(Ended::Overflow);
+                    let now = self.now;
+                    self.nacp().unsubscribe(now, call);
+                }
+            }
+        }
+    }
+
+    fn take_chunk(&mut self, call: CallId, name: String, payload: Payload, reliable: bool) {
+        match self.state.calls.get_mut(&call.as_u64()) {
+            Some(Waiting::Stream(cell)) => {
+                let cell = Arc::clone(cell);
+                if !reliable {
+                    if let Some(dropped) = cell.push(payload) {
+                        self.announce_overflow(&cell.app, &cell.id, &name, dropped);
+                    }
+                } else if !cell.push_reliable(payload) {
+                    self.state.calls.remove(&call.as_u64());
+                    cell.end(Ended::Overflow);
+                    let now = self.now;
+                    // The remote breaks its promise; it may have gone already.
+                    let _ = self.nacp().signal(now, call, SignalKind::Abort, None);
+                    self.nacp().cancel(now, call);
+                }
+            }
+            Some(Waiting::Detached { taken }) => {
+                *taken += 1;
+                let taken = *taken;
+                self.nacp().taken(call, taken);
+            }
+            Some(Waiting::Call(_)) | None => {}
+        }
+    }
+
+    fn call_done(&mut self, call: CallId, outcome: Outcome) {
+        if !matches!(&outcome, Outcome::Response { is_ok: true, .. }) {
+            self.shared.metrics.calls_failed.increment(1);
+            if let Some(feed) = self.state.subscriptions.remove(&call.as_u64()) {
+                feed.end(Ended::By(outcome.clone()));
+            }
+        }
+        match self.state.calls.remove(&call.as_u64()) {
+            // Whoever called may have lost interest in this very moment.
+            Some(Waiting::Call(waiter)) => drop(waiter.send(outcome)),
+            Some(Waiting::Stream(cell)) => cell.end(Ended::By(outcome)),
+            Some(Waiting::Detached { .. }) | None => {}
+        }
+    }
+}
