@@ -1,0 +1,116 @@
+//! The command line.
+//!
+//! What this module keeps true: what cannot be meant is refused here, with exit code 2, before anything is opened.
+
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use nacp::AppId;
+use nact::Url;
+
+use crate::cmd;
+use crate::duration::{self, OrOff};
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nacp",
+    version,
+    about = "Calls, streams, signals and subscriptions between programs, over connections that may break",
+    after_help = EXAMPLES,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Says on stderr what happens; -vv says all of it
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nacp demo                                                  break a connection five times, lose nothing
+  nacp serve --id world --listen tcp://127.0.0.1:18900       an App with demonstration handlers
+  nacp call world echo '{\"text\":\"hi\"}' --connect tcp://127.0.0.1:18900
+  nacp event world countdown 5 --connect tcp://127.0.0.1:18900
+  nacp sub world 'nacp:internal:*:*' --connect tcp://127.0.0.1:18900
+  nacp introduce world --connect tcp://127.0.0.1:18900
+  nacp decode capture.bin
+
+Exit codes: 0 success, 1 failure, 2 wrong usage.";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run an App with demonstration handlers: echo, countdown, tree-hash
+    Serve(cmd::serve::Args),
+    /// Call an ability and print its response
+    Call(cmd::call::Args),
+    /// Call an event and print its chunks as they come, then its response
+    Event(cmd::event::Args),
+    /// Print what an App's event bus emits under a name
+    Sub(cmd::sub::Args),
+    /// Send a signal to an event that is running
+    Signal(cmd::signal::Args),
+    /// Print what an App can do
+    Introduce(cmd::introduce::Args),
+    /// Print captured bytes as messages, and what is wrong with them
+    Decode(cmd::decode::Args),
+    /// Hash a directory through a connection that is cut, black-holed and slowed, and check every hash
+    Demo(cmd::demo::Args),
+    /// One of the demonstration's two programs
+    #[command(hide = true)]
+    DemoWorker(cmd::demo::worker::Args),
+    /// The other one
+    #[command(hide = true)]
+    DemoClient(cmd::demo::client::Args),
+}
+
+/// How this program takes part, whatever it does.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "This App")]
+pub struct Identity {
+    /// Our own App ID, 1 to 255 bytes [default: cli- and something random]
+    #[arg(long, value_parser = app_id)]
+    pub id: Option<AppId>,
+    /// A message that is not acknowledged for this long takes the link offline
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    pub ack_timeout: Duration,
+    /// How long a lost App is waited for
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration::parse)]
+    pub grace: Duration,
+    /// Time between heartbeats, or off
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_or_off)]
+    pub heartbeat: OrOff,
+}
+
+/// Where the App is that is called.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Target {
+    /// The App to talk to
+    #[arg(value_name = "APP", value_parser = app_id)]
+    pub app: AppId,
+    /// Where it listens, or where its Gateway (--via) does
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub connect: String,
+    /// The Gateway that listens at --connect, and forwards to APP
+    #[arg(long, value_name = "APP", value_parser = app_id)]
+    pub via: Option<AppId>,
+}
+
+/// An App ID of 1 to 255 bytes.
+pub fn app_id(text: &str) -> Result<AppId, String> {
+    AppId::new(text).map_err(|error| error.to_string())
+}
+
+/// A URL, as it was written: printing a parsed one hides its query.
+pub fn url(text: &str) -> Result<String, String> {
+    match text.parse::<Url>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,290 @@
+//! The job from start to response: two programs, the proxy between them, and who listens to all of it.
+//!
+//! What this module keeps true: the job ends with an answer, or with an error that says who failed or what did not come
+//! in time; in either case both programs have ended.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::pin::pin;
+
+use tokio::sync::{mpsc, watch};
+
+use super::Args;
+use super::conductor::{Conductor, Link, State};
+use super::line::Line;
+use super::plan::plan;
+use super::programs::{self, Program};
+use super::timeline::{Timeline, Tone, Who};
+use crate::failure::Failure;
+use crate::handlers::Totals;
+use crate::proxy::Proxy;
+use crate::tree_hash::Entry;
+
+/// The worker's App ID.
+pub const WORKER: &str = "demo-worker";
+/// The client's.
+pub const CLIENT: &str = "demo-client";
+/// How long the job takes at least, if its chunks are few: long enough for five faults to hit it.
+const JOB_TIME_US: usize = 6_000_000;
+/// The longest pause between two chunks.
+const PACE_MAX_US: usize = 250_000;
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What the client got, in order.
+    pub chunks: Vec<Entry>,
+    /// What the worker sent.
+    pub sent: usize,
+    /// The response.
+    pub answer: Totals,
+    /// The links, at the end.
+    pub state: State,
+}
+
+/// The job, before it runs.
+#[derive(Debug)]
+pub struct Job<'a> {
+    args: &'a Args,
+    seed: u64,
+    expected: usize,
+    timeline: &'a Timeline,
+    chunks: Vec<Entry>,
+    sent: usize,
+    waiting: usize,
+    state: watch::Sender<State>,
+}
+
+type Heard = (Who, Option<Line>);
+
+impl<'a> Job<'a> {
+    /// A job of `expected` chunks.
+    pub fn new(args: &'a Args, seed: u64, expected: usize, timeline: &'a Timeline) -> Self {
+        Self {
+            args,
+            seed,
+            expected,
+            timeline,
+            chunks: Vec::new(),
+            sent: 0,
+            waiting: 0,
+            state: watch::Sender::default(),
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What failed, or what did not come in time.
+    pub async fn run(mut self) -> Result<Outcome, Failure> {
+        let awaits = Cell::new("the worker to listen");
+        let deadline = self.args.deadline;
+        match tokio::time::timeout(deadline, self.play(&awaits)).await {
+            Ok(answer) => Ok(Outcome {
+                answer: answer?,
+                chunks: self.chunks,
+                sent: self.sent,
+                state: *self.state.borrow(),
+            }),
+            // The children go with the future that was dropped.
+            Err(_) => Err(Failure::failed(format_args!(
+                "demo: not done within {deadline:?}, while waiting for {}, after {} of {} chunks; \
+                 a larger directory needs a longer --deadline",
+                awaits.get(),
+                self.chunks.len(),
+                self.expected,
+            ))),
+        }
+    }
+
+    async fn play(&mut self, awaits: &Cell<&'static str>) -> Result<Totals, Failure> {
+        let (say, mut heard) = mpsc::channel(256);
+        let mut worker = programs::start(Who::Worker, &self.worker_args(), say.clone())?;
+        let target = self.listening(&mut heard).await?;
+        let proxy = Proxy::start(target).await.map_err(|error| {
+            Failure::failed(format_args!("demo: no port for the proxy: {error}"))
+        })?;
+        let client_args = self.client_args(proxy.local_addr());
+        let client = programs::start(Who::Client, &client_args, say)?;
+
+        let steps = plan(self.expected, self.seed);
+        let (marks, mut marked) = mpsc::channel(16);
+        let conductor = Conductor {
+            proxy: &proxy,
+            state: self.state.subscribe(),
+            marks,
+            awaits,
+        };
+        let mut conductor = pin!(conductor.conduct(&steps));
+        let mut is_conducted = false;
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some((tone, text)) = marked.recv() => self.timeline.mark(Who::Fault, tone, &text)?,
+                Some(heard) = heard.recv() => if let Some(answer) = self.hear(heard)? {
+                    break answer;
+                },
+                () = &mut conductor, if !is_conducted => {
+                    is_conducted = true;
+                    worker.tell(super::worker::RELEASE).await;
+                }
+            }
+        };
+        if !is_conducted {
+            return Err(Failure::failed("demo: the job ended before the last fault"));
+        }
+        awaits.set("both programs to end");
+        self.leave(heard, client, worker).await?;
+        Ok(answer)
+    }
+
+    /// Lets both programs go, the client first, and hears what they still say.
+    async fn leave(
+        &mut self,
+        mut heard: mpsc::Receiver<Heard>,
+        mut client: Program,
+        mut worker: Program,
+    ) -> Result<(), Failure> {
+        client.dismiss();
+        worker.dismiss();
+        let (client, worker) = (client.ended(), worker.ended());
+        tokio::join!(client, worker);
+        while let Some((who, line)) = heard.recv().await {
+            if let (Who::Worker, Some(Line::Sent { chunks })) = (who, line) {
+                self.sent = chunks;
+            }
+        }
+        self.timeline
+            .mark(Who::Demo, Tone::Plain, "both programs have ended")
+    }
+
+    async fn listening(
+        &mut self,
+        heard: &mut mpsc::Receiver<Heard>,
+    ) -> Result<SocketAddr, Failure> {
+        match heard.recv().await {
+            Some((Who::Worker, Some(Line::Listening { url }))) => url
+                .strip_prefix("tcp://")
+                .and_then(|address| address.parse().ok())
+                .ok_or_else(|| {
+                    Failure::failed(format_args!("demo: the worker listens at {url:?}"))
+                }),
+            Some(heard) => match self.hear(heard) {
+                Err(failure) => Err(failure),
+                Ok(_) => Err(Failure::failed(
+                    "demo: the worker does not say where it listens",
+                )),
+            },
+            None => Err(Failure::failed("demo: the worker ended before it listened")),
+        }
+    }
+
+    /// One line of a program; the answer, if it is that.
+    fn hear(&mut self, (who, line): Heard) -> Result<Option<Totals>, Failure> {
+        let name = if who == Who::Worker {
+            "worker"
+        } else {
+            "client"
+        };
+        let Some(line) = line else {
+            return Err(Failure::failed(format_args!(
+                "demo: the {name} ended before the job"
+            )));
+        };
+        match line {
+            Line::Chunk(entry) => {
+                self.chunks.push(entry);
+                self.progress();
+            }
+            Line::Online { resumed } => self.online(who, resumed)?,
+            Line::Offline { cause } => {
+                self.link(who, |link| {
+                    link.is_online = false;
+                    link.offline_count += 1;
+                });
+                self.timeline
+                    .mark(who, Tone::Bad, &format!("offline: {cause}"))?;
+            }
+            Line::Dropped { cause } => {
+                self.link(who, |link| link.is_online = false);
+                self.timeline
+                    .mark(who, Tone::Bad, &format!("dropped: {cause}"))?;
+            }
+            Line::Waiting { messages } => {
+                self.waiting = messages;
+                self.progress();
+            }
+            Line::Sent { chunks } => {
+                self.sent = chunks;
+                self.progress();
+            }
+            Line::Answer(answer) => {
+                let text = format!("response: {} files, {} bytes", answer.files, answer.bytes);
+                self.timeline.mark(who, Tone::Good, &text)?;
+                return Ok(Some(answer));
+            }
+            Line::Failed { why } => {
+                return Err(Failure::failed(format_args!(
+                    "demo: the {name} failed: {why}"
+                )));
+            }
+            Line::Listening { .. } => {}
+        }
+        Ok(None)
+    }
+
+    /// How far the job is: by what arrived, or, where chunks may be lost, by what was sent.
+    fn progress(&self) {
+        let delivered = self.chunks.len();
+        let chunks = if self.args.base { self.sent } else { delivered };
+        self.state.send_modify(|state| state.chunks = chunks);
+        self.timeline.progress(delivered, self.waiting);
+    }
+
+    fn online(&mut self, who: Who, resumed: bool) -> Result<(), Failure> {
+        self.link(who, |link| {
+            link.is_online = true;
+            link.resumed_count += u32::from(resumed);
+        });
+        let text = match (resumed, who) {
+            (false, _) => "online".to_owned(),
+            (true, Who::Worker) => {
+                format!(
+                    "online again, replays {} messages",
+                    std::mem::take(&mut self.waiting)
+                )
+            }
+            (true, _) => "online again".to_owned(),
+        };
+        self.timeline.mark(who, Tone::Good, &text)
+    }
+
+    fn link(&self, who: Who, change: impl FnOnce(&mut Link)) {
+        self.state.send_modify(|state| {
+            change(if who == Who::Worker {
+                &mut state.worker
+            } else {
+                &mut state.client
+            });
+        });
+    }
+
+    fn worker_args(&self) -> Vec<OsString> {
+        let pace_us = (JOB_TIME_US / self.expected.max(1)).min(PACE_MAX_US);
+        let mut args = vec!["demo-worker".into(), format!("--pace-us={pace_us}").into()];
+        args.extend(self.args.base.then(|| "--base".into()));
+        args
+    }
+
+    fn client_args(&self, proxy: SocketAddr) -> Vec<OsString> {
+        let mut dir = OsString::from("--dir=");
+        dir.push(&self.args.dir);
+        let connect = format!("--connect=tcp://{proxy}").into();
+        let mut args = vec!["demo-client".into(), connect, dir];
+        let skip = self.args.skip.iter().map(|name| format!("--skip={name}"));
+        args.extend(skip.map(OsString::from));
+        args.extend(self.args.base.then(|| "--base".into()));
+        args
+    }
+}

@@ -1,0 +1,10 @@
+//! The subcommands, one file each.
+
+pub mod call;
+pub mod decode;
+pub mod demo;
+pub mod event;
+pub mod introduce;
+pub mod serve;
+pub mod signal;
+pub mod sub;

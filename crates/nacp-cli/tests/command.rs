@@ -1,0 +1,15 @@
+//! The command as people use it: the real binary, real sockets, real signals. No test waits for a time to pass; each
+//! waits for a line, or for an end.
+
+#[path = "command/calling.rs"]
+mod calling;
+#[path = "command/decoding.rs"]
+mod decoding;
+#[path = "command/demonstration.rs"]
+mod demonstration;
+#[path = "command/program.rs"]
+mod program;
+#[path = "command/streaming.rs"]
+mod streaming;
+#[path = "command/usage.rs"]
+mod usage;
