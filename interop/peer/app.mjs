@@ -35,6 +35,8 @@ export class App {
     // ACKs that a test keeps back: with `holdAcks`, they are put here and not sent.
     this.holdAcks = false
     this.heldAcks = []
+    // While it is deaf, what comes in is seen on the bus and goes no further, as if it had been lost.
+    this.isDeaf = false
   }
 
   ability(name, run, description) {
@@ -228,6 +230,7 @@ export class App {
   #receive(connection, bytes) {
     const msg = decode(bytes)
     this.#published('inbound', { fromPeerId: connection.id, msg })
+    if (this.isDeaf) return
     if (this.handshakes.take(connection, msg)) return
     const link = this.#links.get(connection.appId)
     if (!link || link.connection !== connection) return // not registered: it has nothing to say

@@ -19,7 +19,7 @@ class EventContext {
   }
 
   /** Signals that came before are given at once. */
-  onSignal(heard) {
+  onSignal = (heard) => {
     this.#heard = heard
     for (const early of this.#early.splice(0)) heard(...early)
   }
