@@ -5,7 +5,6 @@
 //! from there on nobody knows where the next one begins.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use bytes::Bytes;
 use nacp::Value;
@@ -83,7 +82,7 @@ pub fn read(input: &[u8]) -> Vec<Found> {
             reassembly_bytes_max: u64::MAX,
             ..Options::default()
         }),
-        now: Instant::now(),
+        now: tokio::time::Instant::now().into_std(),
     };
     while reader.at < input.len() && reader.frame().is_some() {}
     reader.finish()
@@ -109,7 +108,7 @@ struct Reader<'a> {
     /// Messages of which not all frames came yet: the first one's offset, how many came, how many bytes of how many.
     open: BTreeMap<PacketId, Open>,
     reassembly: Reassembly,
-    now: Instant,
+    now: std::time::Instant,
 }
 
 struct Open {
@@ -292,6 +291,11 @@ fn meta_of(envelope: &Envelope<'_>) -> Value {
         Meta::Signal { parent_id, kind } => {
             put("parentId", (&**parent_id).into());
             put("kind", kind.as_str().into());
+        }
+        Meta::AckMany { .. } => {
+            let ids = envelope.meta.acknowledged();
+            let ids = ids.iter().map(|id| id.as_str().into()).collect();
+            put("parentIds", Value::Array(ids));
         }
         Meta::Ack { parent_id, taken } => {
             put("parentId", (&**parent_id).into());

@@ -26,7 +26,10 @@ use failure::Failure;
 
 /// Reads the command line, does what it says, and gives the exit code: 0 success, 1 failure, 2 wrong usage.
 pub fn run() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return args::refuse(&error),
+    };
     trace(args.verbose);
     match dispatch(args.command) {
         Ok(()) => ExitCode::SUCCESS,

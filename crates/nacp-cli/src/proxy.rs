@@ -331,7 +331,7 @@ async fn write(held: &mut Held<'_>, to: &mut WriteHalf<'_>, bytes: &[u8]) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
+    use tokio::time::Instant;
 
     /// A proxy, and both ends of a connection through it.
     async fn connected() -> (Proxy, TcpStream, TcpStream) {

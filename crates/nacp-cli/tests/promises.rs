@@ -58,10 +58,9 @@ fn test_names(text: &str) -> Vec<String> {
         } else if let Some(rest) = line
             .strip_prefix("async fn ")
             .or_else(|| line.strip_prefix("fn "))
+            && std::mem::take(&mut attributed)
         {
-            if std::mem::take(&mut attributed) {
-                names.extend(rest.split(['(', '<']).next().map(str::to_owned));
-            }
+            names.extend(rest.split(['(', '<']).next().map(str::to_owned));
         }
     }
     names

@@ -26,6 +26,8 @@ pub(crate) struct Waiter {
     /// Whether the remote has it (WAIT-1).
     pub(crate) acked: bool,
     /// Chunks of its lossless stream that were taken, and how many of them the remote knows of.
+    /// A lossless chunk of it came.
+    pub(crate) streaming: bool,
     pub(crate) taken: u64,
     pub(crate) taken_told: u64,
 }
@@ -80,6 +82,7 @@ impl Nacp {
             id,
             asked,
             acked: false,
+            streaming: false,
             taken: 0,
             taken_told: 0,
         };
@@ -99,6 +102,9 @@ impl Nacp {
         self.timers.disarm(Subject::Call(seq));
         if !matches!(outcome, Outcome::Response { .. }) {
             self.withdraw(seq);
+        }
+        if waiter.streaming && outcome == Outcome::Timeout {
+            self.abandon_stream(waiter.link, waiter.id.clone());
         }
         if waiter.asked == Asked::Subscribe && self.settle_subscribe(seq, &outcome) {
             return;
@@ -143,21 +149,16 @@ impl Nacp {
         let (asked, link) = (waiter.asked, waiter.link);
         // The remote may have subscribed us all the same: tell it to stop.
         let stray = (asked == Asked::Subscribe).then(|| waiter.id.clone());
-        let left = self
-            .outbox
-            .get(seq)
-            .is_none_or(|outgoing| outgoing.place != crate::outbox::Place::Backlog);
+        let left = self.outbox.get(seq).is_none_or(|outgoing| outgoing.left);
         self.settle_call(seq, Outcome::Timeout);
         if let Some(id) = stray.filter(|_| left) {
             self.send_unsubscribe(now, link, &id, false);
         }
     }
 
-    /// Whether the message of an open call still waits to be submitted: the remote cannot have it yet.
+    /// Whether the message of an open call still waits to be submitted for the first time: the remote cannot have it.
     pub fn is_queued(&self, call: CallId) -> bool {
-        self.outbox
-            .get(call.0)
-            .is_some_and(|out| out.place == crate::outbox::Place::Backlog)
+        self.outbox.get(call.0).is_some_and(|out| !out.left)
     }
 
     /// The caller has lost interest: nothing more is reported of this call. Its request is withdrawn if it has not left
@@ -168,16 +169,21 @@ impl Nacp {
         };
         self.links[waiter.link].waiters.remove(&call.0);
         self.timers.disarm(Subject::Call(call.0));
+        let left = !self.is_queued(call);
         let queued = self
             .outbox
             .get(call.0)
             .is_some_and(|out| out.place == crate::outbox::Place::Backlog);
-        if queued {
+        // Nobody withdraws an unsubscribe: its subscription has ended, and the remote must hear of it.
+        if queued && waiter.asked != Asked::Unsubscribe {
             self.withdraw(call.0);
+        }
+        if waiter.streaming {
+            self.abandon_stream(waiter.link, waiter.id.clone());
         }
         if waiter.asked == Asked::Subscribe {
             self.forget_subscription(call.0);
-            if !queued {
+            if left {
                 self.send_unsubscribe(now, waiter.link, &waiter.id, false);
             }
         }

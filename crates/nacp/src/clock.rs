@@ -28,6 +28,7 @@ impl Nacp {
                 Subject::Grace(key) => self.on_grace_end(now, key),
                 Subject::Heartbeat(key) => self.on_heartbeat_due(now, key),
                 Subject::Probe(key) => self.on_probe_due(now, key),
+                Subject::Hold(peer) => self.release(peer),
                 Subject::Peer(peer) => self.on_peer_timeout(now, peer),
                 Subject::Call(seq) => self.on_call_timeout(now, seq),
             }
@@ -44,6 +45,7 @@ impl Nacp {
             let Some(peer) = self.links[key].peer() else {
                 // A probe that nobody answered; the next one is scheduled (LINK-16).
                 self.outbox.requeue(&mut self.links[key].queues);
+                self.enforce_backlog_caps();
                 continue;
             };
             // Its ACK stands behind a large message that is coming in (HB-7).

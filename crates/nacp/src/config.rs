@@ -46,6 +46,14 @@ pub struct Config {
     pub overflow: Overflow,
     /// Whether we forward for others (GW-1). Default false; `isGateway`.
     pub is_gateway: bool,
+    /// As a Gateway: messages that may wait for one destination; they do not count in the Backlog's caps. From half of
+    /// it on their source is held. Default 1,024.
+    pub forward_count_max: usize,
+    /// The same in bytes. Default 64 MiB.
+    pub forward_bytes_max: u64,
+    /// How long a source is held (not read) at a time for a destination that is behind. Default 1 s; keep it well below
+    /// the peers' ACK timeout.
+    pub forward_hold: Duration,
     /// Whether a second Gateway is kept as a plain link instead of being refused (GW-3). Default false;
     /// `autoMultiGatewayDowngrade`.
     pub auto_multi_gateway_downgrade: bool,
@@ -68,6 +76,8 @@ pub struct Config {
     pub subscriptions_max: usize,
     /// Whether to announce `reliable-notify` and `stream-credit` (MSG-11). Default true.
     pub lossless_streams: bool,
+    /// Whether to announce `batched-acks`: one ack for many messages, between two Apps that both know it. Default true.
+    pub batched_acks: bool,
 }
 
 impl Config {
@@ -83,6 +93,9 @@ impl Config {
             queue_bytes_max: 4 << 30,
             overflow: Overflow::Evict,
             is_gateway: false,
+            forward_count_max: 1_024,
+            forward_bytes_max: 64 << 20,
+            forward_hold: Duration::from_secs(1),
             auto_multi_gateway_downgrade: false,
             protocol_timeout: Duration::from_secs(10),
             challenge_timeout: Duration::from_secs(3),
@@ -93,6 +106,7 @@ impl Config {
             acks_waiting_max: 65_536,
             subscriptions_max: 65_536,
             lossless_streams: true,
+            batched_acks: true,
         }
     }
 

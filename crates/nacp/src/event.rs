@@ -277,6 +277,16 @@ pub enum Event {
     },
     /// After [`SendError::Full`](crate::SendError::Full): there is room again (CAP-6).
     Room,
+    /// A destination is behind: read nothing from this connection until [`Event::Release`].
+    Hold {
+        /// The source's connection.
+        peer: PeerId,
+    },
+    /// Read from it again.
+    Release {
+        /// The source's connection.
+        peer: PeerId,
+    },
     /// See [`Report`].
     Report(Report),
 }

@@ -6,6 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 use crate::message::MessageId;
+use crate::message::ack::{PREFIX_LENGTH, parts_of};
 
 /// Gives out ids and tokens.
 #[derive(Debug)]
@@ -16,7 +17,6 @@ pub(crate) struct Identity {
 }
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-const PREFIX_LENGTH: usize = 14;
 
 impl Identity {
     pub(crate) fn new(seed: [u8; 32]) -> Self {
@@ -90,13 +90,7 @@ impl Identity {
 /// The sequence number in an id of our own making. A foreign id may happen to read as one: whoever looks the number
 /// up compares the whole id.
 pub(crate) fn seq_of(id: &str) -> Option<u64> {
-    let digits = id.as_bytes().get(PREFIX_LENGTH + 1..)?;
-    if id.as_bytes()[PREFIX_LENGTH] != b'-' || digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |seq, digit| {
-        Some(seq << 4 | u64::from(char::from(*digit).to_digit(16)?))
-    })
+    parts_of(id.as_bytes()).map(|(_, seq)| seq)
 }
 
 #[cfg(test)]

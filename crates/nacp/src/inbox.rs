@@ -5,9 +5,12 @@
 use bytes::Bytes;
 
 use crate::arena::Key;
-use crate::event::{CloseReason, DropCause, Event, Outcome, PeerId, ServingId};
+use crate::event::{
+    CallId, CloseReason, DropCause, Event, NotifyTarget, Outcome, PeerId, ServingId,
+};
 use crate::identity::seq_of;
 use crate::link::{LinkState, Reach};
+use crate::message::ack::{further_numbers, parts_of};
 use crate::message::{Encoded, Envelope, MessageId, Meta, Payload, SignalKind, decode};
 use crate::outbox::Class;
 use crate::peers::{Phase, Urgent};
@@ -117,6 +120,10 @@ impl Nacp {
         bytes: &Bytes,
     ) -> Result<(), PeerViolation> {
         let reliable = match &envelope.meta {
+            Meta::AckMany { parent_id, also } => {
+                self.on_ack_many(now, link, parent_id, also, bytes);
+                return Ok(());
+            }
             Meta::Ack { parent_id, taken } => {
                 self.on_ack(now, link, parent_id, *taken, bytes);
                 return Ok(());
@@ -146,7 +153,7 @@ impl Nacp {
             Meta::Subscribe => self.on_subscribe(now, link, envelope, bytes),
             Meta::Unsubscribe => self.on_unsubscribe(now, link, envelope, bytes),
             Meta::Unregister => self.on_unregister(now, peer, link, envelope),
-            Meta::Register | Meta::Ack { .. } => {}
+            Meta::Register | Meta::Ack { .. } | Meta::AckMany { .. } => {}
         }
         Ok(())
     }
@@ -165,12 +172,13 @@ impl Nacp {
             self.close_for(now, peer, &violation);
             return Err(violation);
         }
-        let ack = Urgent::Ack {
-            to: self.links[link].app.clone(),
-            parent: MessageId::from(&*envelope.id),
-            taken: None,
-        };
-        self.peers.push_urgent(peer, ack);
+        let record = &self.links[link];
+        self.peers.push_ack(
+            peer,
+            &record.app,
+            &envelope.id,
+            record.features.batched_acks,
+        );
         Ok(())
     }
 
@@ -200,12 +208,37 @@ impl Nacp {
             self.mark_ready(link);
             return;
         }
+        if seq.is_some_and(|seq| self.links[link].unsure_chunks.remove(&seq).is_some()) {
+            return;
+        }
         self.report(
             "nacp:internal:ack:error",
             "has-no-consumer",
             Some(link),
             Some(Encoded::from(bytes.clone())),
         );
+    }
+
+    /// Feature `batched-acks`.
+    fn on_ack_many(&mut self, now: Instant, link: Key, first: &str, also: &[u8], bytes: &Bytes) {
+        self.on_ack(now, link, first, None, bytes);
+        let Some((prefix, number)) = parts_of(first.as_bytes()) else {
+            return;
+        };
+        for seq in further_numbers(number, also) {
+            let known = self.outbox.get(seq).filter(|out| out.link == link);
+            if known.is_some_and(|out| parts_of(out.id.as_bytes()) == Some((prefix, seq))) {
+                self.acked(now, link, seq);
+            } else {
+                self.on_ack(
+                    now,
+                    link,
+                    &format!("{}{seq:x}", &first[..prefix.len()]),
+                    None,
+                    bytes,
+                );
+            }
+        }
     }
 
     fn acked(&mut self, now: Instant, link: Key, seq: u64) {
@@ -264,6 +297,7 @@ impl Nacp {
             .waiter_of(parent_id)
             .filter(|seq| self.may_answer(link, self.waiters[seq].link))
         else {
+            self.links[link].abandoned.remove(parent_id.as_bytes());
             let encoded = Some(Encoded::from(bytes.clone()));
             return self.report(
                 "nacp:internal:response:error",
@@ -300,6 +334,11 @@ impl Nacp {
             return;
         };
         let Some(target) = self.notify_target(link, parent_id) else {
+            let stream = hit_sub_name.strip_prefix("nacp:event:");
+            let stream = stream.and_then(|name| name.strip_suffix(":process"));
+            if *reliable && stream == Some(&**parent_id) {
+                self.abandon_stream(link, MessageId::from(&**parent_id));
+            }
             let encoded = Some(Encoded::from(bytes.clone()));
             return self.report(
                 "nacp:internal:notify:error",
@@ -308,6 +347,11 @@ impl Nacp {
                 encoded,
             );
         };
+        if let NotifyTarget::Call(CallId(seq)) = target
+            && let Some(waiter) = self.waiters.get_mut(&seq)
+        {
+            waiter.streaming |= *reliable;
+        }
         let payload = envelope.payload_of(bytes);
         self.events.push_back(Event::Notify {
             target,

@@ -75,6 +75,7 @@ mod config;
 mod dedup;
 mod error;
 mod event;
+mod forward;
 mod hashing;
 mod heartbeat;
 mod identity;

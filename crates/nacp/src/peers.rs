@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use crate::arena::Key;
 use crate::event::{CloseReason, PeerId};
 use crate::hashing::FastMap;
+use crate::message::ack::AckBatch;
 use crate::message::{AppId, Encoded, MessageId, Registration};
 use crate::time::Instant;
 
@@ -45,6 +46,8 @@ pub(crate) enum Urgent {
         parent: MessageId,
         taken: Option<u64>,
     },
+    /// Acks of messages whose ids differ only in their number.
+    Acks { to: AppId, batch: AckBatch },
     /// A handshake message without a record.
     Raw { token: u64, encoded: Encoded },
     /// A control message of the outbox.
@@ -64,8 +67,15 @@ pub(crate) struct Peer {
     pub(crate) ready: VecDeque<Key>,
     /// Whether the driver knows, or will learn from `poll_wake`, that there is something to transmit.
     pub(crate) woken: bool,
+    /// A large answer to a register that is being written: nothing may pass it, for who registered understands nothing
+    /// else before it (LINK-8).
+    pub(crate) opening: Option<u64>,
     /// When this token is accepted, the goodbye is complete.
     pub(crate) close_on: Option<u64>,
+    /// It is not read while this destination is behind.
+    pub(crate) held_for: Option<Key>,
+    /// Not to be held before.
+    pub(crate) hold_again: Instant,
     /// When bytes of an incomplete message last arrived.
     pub(crate) progress: Instant,
 }
@@ -80,7 +90,10 @@ impl Peer {
             bound: Vec::new(),
             ready: VecDeque::new(),
             woken: false,
+            opening: None,
             close_on: None,
+            held_for: None,
+            hold_again: Instant::EPOCH,
             progress: now,
         }
     }
@@ -134,6 +147,39 @@ impl Peers {
         peer.urgent.push_back(urgent);
         self.wake(id);
         true
+    }
+
+    /// Queues the ack of `id`; where the remote knows `batched`, one ack for as many as wait together.
+    pub(crate) fn push_ack(&mut self, id: PeerId, to: &AppId, parent: &str, batched: bool) {
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
+        if batched {
+            if let Some(Urgent::Acks { to: waiting, batch }) = peer.urgent.back_mut()
+                && waiting == to
+                && batch.push(parent)
+            {
+                peer.acks += 1;
+                return;
+            }
+            if let Some(batch) = AckBatch::new(parent) {
+                peer.acks += 1;
+                peer.urgent.push_back(Urgent::Acks {
+                    to: to.clone(),
+                    batch,
+                });
+                return self.wake(id);
+            }
+        }
+        let parent = MessageId::from(parent);
+        self.push_urgent(
+            id,
+            Urgent::Ack {
+                to: to.clone(),
+                parent,
+                taken: None,
+            },
+        );
     }
 
     /// Tells the driver, once, that `id` has something to transmit.

@@ -1,20 +1,14 @@
-//! Gateways, from both sides. What this module keeps true: a Gateway looks at `to` alone, changes nothing, and sends
-//! nothing back to where it came from (GW-1, GW-5); and a call through a Gateway ends, whatever happens to the App
-//! behind it (GW-6, LINK-16).
+//! Apps behind our Gateway. What this module keeps true: a call through a Gateway ends, whatever happens to the App
+//! behind it (LINK-16); and what nobody needs any more is forgotten.
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use crate::arena::Key;
-use crate::event::{DropCause, Event, OfflineCause, PeerId};
+use crate::event::{DropCause, Event, OfflineCause};
 use crate::link::{LinkState, Reach};
-use crate::message::{AppId, Encoded, Envelope, MessageId, Meta};
-use crate::outbox::Class;
-use crate::send::{Body, Draft};
-use crate::serving::Answer;
+use crate::message::AppId;
 use crate::timers::Subject;
-use crate::{Instant, Nacp, SendError};
+use crate::{Instant, Nacp};
 
 /// The first probe of a silent App behind the Gateway, doubled each time.
 const PROBE_FIRST: Duration = Duration::from_millis(500);
@@ -23,93 +17,6 @@ const PROBE_DOUBLINGS_MAX: u32 = 5;
 const BEHIND_GATEWAY_MAX: usize = 65_536;
 
 impl Nacp {
-    /// Whether each forwarded message is reported as `nacp:internal:gateway:success`. Default off: it costs an event.
-    pub fn observe_forwarded(&mut self, observed: bool) {
-        self.forwarded_observed = observed;
-    }
-
-    /// A message for another App came over `peer` from `source`.
-    pub(crate) fn forward(
-        &mut self,
-        now: Instant,
-        peer: PeerId,
-        source: Key,
-        envelope: &Envelope<'_>,
-        bytes: &Bytes,
-    ) {
-        let encoded = Encoded::from(bytes.clone());
-        let registered =
-            |key: &Key| self.links[*key].reach == Reach::Direct && !self.links[*key].leaving;
-        let target = self
-            .links
-            .find(&envelope.to)
-            .filter(registered)
-            .filter(|_| self.config.is_gateway);
-        let Some(target) = target else {
-            return self.undeliverable(now, source, envelope, encoded);
-        };
-        if self.links[target].peer() == Some(peer) {
-            return self.report(
-                "nacp:internal:gateway:error",
-                "dropped",
-                Some(target),
-                Some(encoded),
-            );
-        }
-        let notify = matches!(envelope.meta, Meta::Notify { .. });
-        let id = MessageId::from(&*envelope.id);
-        let draft = Draft {
-            body: Body::Forwarded {
-                id,
-                encoded,
-                source,
-            },
-            class: Class::Forwarded { notify },
-            tracked: false,
-        };
-        match self.enqueue(now, target, draft, |_, _, _| {}) {
-            Ok(_) if self.forwarded_observed => {
-                self.report(
-                    "nacp:internal:gateway:success",
-                    "forwarded",
-                    Some(target),
-                    None,
-                );
-            }
-            // A notify that found no room was reported as such; anything else is sent again by its sender (LINK-16).
-            Ok(_) | Err(SendError::NotifyRefused) => {}
-            Err(_) => self.report("nacp:internal:gateway:error", "dropped", Some(target), None),
-        }
-    }
-
-    /// Nobody here is called `to`. A request is answered, so that its caller does not wait (GW-6).
-    fn undeliverable(
-        &mut self,
-        now: Instant,
-        source: Key,
-        envelope: &Envelope<'_>,
-        encoded: Encoded,
-    ) {
-        if !self.config.is_gateway {
-            return self.report(
-                "nacp:internal:route:error",
-                "no-route",
-                Some(source),
-                Some(encoded),
-            );
-        }
-        if let Meta::Request { kind, .. } = envelope.meta {
-            let parent = MessageId::from(&*envelope.id);
-            self.answer_at_once(now, source, &parent, Some(kind), Answer::not_ok("no-route"));
-        }
-        self.report(
-            "nacp:internal:gateway:error",
-            "dropped",
-            Some(source),
-            Some(encoded),
-        );
-    }
-
     /// The record of an App that only our Gateway can know.
     pub(crate) fn link_behind_gateway(&mut self, now: Instant, app: &AppId) -> Option<Key> {
         let gateway = self.gateway?;
@@ -127,7 +34,7 @@ impl Nacp {
     }
 
     /// The grace of a link has ended; or, for one that is online behind the Gateway, it is time to look whether
-    /// anybody still needs it.
+    /// anybody still needs it, and whether it is still there.
     pub(crate) fn on_grace_end(&mut self, now: Instant, key: Key) {
         if !self.links[key].is_online() {
             return self.drop_link(now, key, DropCause::GraceEnded);
@@ -137,10 +44,16 @@ impl Nacp {
         if !used && link.is_idle() {
             self.starved.remove(&key);
             self.links.remove(key);
-        } else {
-            self.timers
-                .arm(Subject::Grace(key), now + self.config.reconnect_grace);
+            return;
         }
+        if !used && link.queues.is_empty() {
+            // Somebody waits for an App of which nothing is under way, so no missing ACK can tell that it is gone: it must
+            // show itself, or it goes offline and its callers learn (LINK-16).
+            let probe = self.send_heartbeat(now, key);
+            self.links[key].heartbeat = Some(probe);
+        }
+        self.timers
+            .arm(Subject::Grace(key), now + self.config.reconnect_grace);
     }
 
     pub(crate) fn schedule_probe(&mut self, now: Instant, key: Key) {
@@ -170,7 +83,7 @@ impl Nacp {
             return;
         };
         let link = &mut self.links[key];
-        link.state = LinkState::Online { peer };
+        link.go_over(peer);
         link.probe_due = false;
         let app = link.app.clone();
         self.timers.disarm(Subject::Probe(key));
@@ -211,7 +124,7 @@ impl Nacp {
             match self.links[key].state {
                 LinkState::Online { peer: old } if old != peer => {
                     self.withdraw_from_connection(key);
-                    self.links[key].state = LinkState::Online { peer };
+                    self.links[key].go_over(peer);
                     self.mark_ready(key);
                 }
                 LinkState::Online { .. } => {}

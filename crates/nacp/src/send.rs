@@ -281,7 +281,9 @@ impl Nacp {
         outgoing.tracked = draft.tracked;
         outgoing.source = source;
         let record = &mut self.links[link];
-        record.forwarded += usize::from(source.is_some());
+        if source.is_some() {
+            record.forwarded.add(outgoing.bytes);
+        }
         self.outbox.insert(&mut record.queues, outgoing);
         before_caps(self, seq, &id);
         self.enforce_backlog_caps();
@@ -298,19 +300,15 @@ impl Nacp {
         if bytes > limit {
             return Err(SendError::TooLarge { bytes, limit });
         }
+        if let Class::Forwarded { notify } = *class {
+            return self.admit_forwarded(notify, encoded, link);
+        }
         let backlog = self.outbox.backlog();
         let over = |messages: usize, sum: u64| {
             messages >= self.config.queue_count_max || sum + bytes > self.config.queue_bytes_max
         };
         let full = match (class, self.config.overflow) {
-            // A lossless chunk waits rather than push out another message, even after a requeue.
-            (Class::Chunk { .. }, _) => {
-                let pending = self.outbox.pending();
-                over(
-                    backlog.messages + pending.messages,
-                    backlog.bytes + pending.bytes,
-                )
-            }
+            (Class::Chunk { .. }, _) => self.chunk_must_wait(bytes),
             (_, Overflow::Wait) => over(backlog.messages, backlog.bytes),
             (_, Overflow::Evict) => false,
         };
@@ -319,15 +317,27 @@ impl Nacp {
             return Err(SendError::Full);
         }
         if class.is_notify() && over(backlog.messages, backlog.bytes) {
-            self.report(
-                "nacp:internal:backlog:warning",
-                "notify-dropped",
-                Some(link),
-                Some(encoded.clone()),
-            );
-            return Err(SendError::NotifyRefused);
+            return Err(self.refuse_notify(link, encoded));
         }
         Ok(())
+    }
+
+    /// CAP-2.1.
+    pub(crate) fn refuse_notify(&mut self, link: Key, encoded: &Encoded) -> SendError {
+        let name = "nacp:internal:backlog:warning";
+        self.report(name, "notify-dropped", Some(link), Some(encoded.clone()));
+        SendError::NotifyRefused
+    }
+
+    /// A lossless chunk waits rather than push out another message, even after a requeue; and half of each table is left
+    /// to what cannot wait, or a Response that comes into a table full of chunks would push one out (MSG-11).
+    fn chunk_must_wait(&self, bytes: u64) -> bool {
+        let (backlog, pending) = (self.outbox.backlog(), self.outbox.pending());
+        let messages = backlog.messages + pending.messages;
+        let sum = backlog.bytes + pending.bytes;
+        messages > 0
+            && (messages >= self.config.queue_count_max / 2
+                || sum + bytes > self.config.queue_bytes_max / 2)
     }
 
     /// CAP-2 until the Backlog fits.
@@ -381,8 +391,20 @@ impl Nacp {
             let (seq, link, encoded) = (oldest.seq, oldest.link, oldest.encoded.clone());
             let outgoing = self.take(seq);
             self.settle_send(&outgoing, false);
-            if let Class::Response { parent, kind } = outgoing.class {
-                self.remember_debt(link, seq, Debt { parent, kind }, true);
+            match outgoing.class {
+                Class::Response { parent, kind } => {
+                    self.remember_debt(link, seq, Debt { parent, kind }, true);
+                }
+                // Lost only if the connection goes before its ACK comes.
+                Class::Chunk { serving, parent } => {
+                    let unsure = &mut self.links[link].unsure_chunks;
+                    unsure.insert(seq, (serving, parent));
+                    let given_up = (unsure.len() > DEBTS_MAX).then(|| unsure.pop_first());
+                    if let Some((_, (serving, parent))) = given_up.flatten() {
+                        self.lose_chunk(link, serving, &parent);
+                    }
+                }
+                _ => {}
             }
             self.report(
                 "nacp:internal:ack:warning",
@@ -399,9 +421,10 @@ impl Nacp {
         let record = &mut self.links[link];
         let outgoing = self.outbox.remove(&mut record.queues, seq);
         if outgoing.source.is_some() {
-            record.forwarded -= 1;
+            record.forwarded.sub(outgoing.bytes);
         }
         record.large.retain(|&(large, _)| large != seq);
+        self.release_if_caught_up(link);
         self.mark_ready(link);
         self.wake_starved();
         self.tell_room();
@@ -431,11 +454,7 @@ impl Nacp {
                 self.remember_debt(outgoing.link, seq, Debt { parent, kind }, false);
                 self.mark_ready(outgoing.link);
             }
-            Class::Chunk { serving } => {
-                if let Some(serving) = self.serving.get_mut(&serving) {
-                    serving.chunks_lost += 1;
-                }
-            }
+            Class::Chunk { serving, parent } => self.lose_chunk(outgoing.link, serving, &parent),
             Class::Notify
             | Class::Hit
             | Class::Signal

@@ -30,6 +30,13 @@ pub(crate) struct Serving {
     pub(crate) chunks_lost: u64,
 }
 
+impl Serving {
+    /// Chunks that the reader may still take.
+    fn under_way(&self) -> u64 {
+        self.sent.saturating_sub(self.taken + self.chunks_lost)
+    }
+}
+
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
@@ -67,6 +74,11 @@ pub(crate) const INTRODUCE: &str = "NApp.introduce";
 
 /// Heartbeat answers that may wait in the urgent lane; more than that are ordinary Responses under the caps.
 const URGENT_ANSWERS_MAX: usize = 64;
+
+/// "Taken" of a stream that nobody reads: more than any stream has, and exact in every number format.
+const ALL_TAKEN: u64 = (1 << 53) - 1;
+/// Streams of one App that are remembered as abandoned.
+const ABANDONED_MAX: usize = 65_536;
 
 impl Nacp {
     pub(crate) fn on_request(
@@ -204,12 +216,14 @@ impl Nacp {
             kind: Some(kind),
         };
         let draft = Draft::own(meta, Some(&answer.payload), class).tracked(tracked);
-        let seq = self.enqueue(now, link, draft, |_, _, _| {})?;
-        self.serving.remove(&serving.0);
-        self.links[link].serving.remove(&serving.0);
-        if kind == RequestKind::Event {
-            self.serving_events.remove(&(link, parent));
-        }
+        // The answer may push out a chunk of its own stream: from here on, such a loss concerns the answer.
+        let seq = self.enqueue(now, link, draft, |nacp, _, _| {
+            nacp.serving.remove(&serving.0);
+            nacp.links[link].serving.remove(&serving.0);
+            if kind == RequestKind::Event {
+                nacp.serving_events.remove(&(link, parent));
+            }
+        })?;
         Ok(SendId(seq))
     }
 
@@ -232,7 +246,7 @@ impl Nacp {
         }
         let (link, lossless) = (request.link, request.lossless);
         let limited = lossless && self.links[link].features.stream_credit;
-        if limited && request.sent - request.taken >= self.config.stream_window {
+        if limited && request.under_way() >= self.config.stream_window {
             request.waiting = true;
             return Err(SendError::Full);
         }
@@ -244,7 +258,10 @@ impl Nacp {
             reliable: lossless,
         };
         let class = if lossless {
-            Class::Chunk { serving: serving.0 }
+            Class::Chunk {
+                serving: serving.0,
+                parent: request.id.clone(),
+            }
         } else {
             Class::Notify
         };
@@ -294,6 +311,18 @@ impl Nacp {
         }
     }
 
+    /// Nobody reads this stream any more: its writer must not wait for a reader, or it would wait for ever.
+    pub(crate) fn abandon_stream(&mut self, link: Key, parent: MessageId) {
+        let record = &mut self.links[link];
+        if record.features.stream_credit {
+            record.abandoned.insert(parent.clone());
+            if record.abandoned.len() > ABANDONED_MAX {
+                record.abandoned.pop_first();
+            }
+            self.tell_taken(link, parent, ALL_TAKEN);
+        }
+    }
+
     /// What was told may have been lost with the connection; saying it again is harmless.
     pub(crate) fn tell_taken_again(&mut self, link: Key) {
         let taken: Vec<_> = self.links[link]
@@ -303,7 +332,9 @@ impl Nacp {
             .filter(|waiter| waiter.taken > 0)
             .map(|waiter| (waiter.id.clone(), waiter.taken))
             .collect();
-        for (parent, taken) in taken {
+        let abandoned = self.links[link].abandoned.iter();
+        let abandoned: Vec<_> = abandoned.map(|id| (id.clone(), ALL_TAKEN)).collect();
+        for (parent, taken) in taken.into_iter().chain(abandoned) {
             self.tell_taken(link, parent, taken);
         }
     }
@@ -316,11 +347,41 @@ impl Nacp {
             return;
         };
         request.taken = request.taken.max(taken.min(request.sent));
-        if request.waiting && request.sent - request.taken < self.config.stream_window {
+        let serving = *serving;
+        self.tell_stream_writable(serving);
+    }
+
+    fn tell_stream_writable(&mut self, serving: u64) {
+        let window = self.config.stream_window;
+        if let Some(request) = self.serving.get_mut(&serving)
+            && request.waiting
+            && request.under_way() < window
+        {
             request.waiting = false;
             self.events.push_back(Event::StreamWritable {
-                serving: ServingId(*serving),
+                serving: ServingId(serving),
             });
+        }
+    }
+
+    /// A lossless chunk fell to the caps. Its stream ends not ok, also when the answer is queued already (MSG-11);
+    /// and nobody will take the chunk, so its writer must not wait for that.
+    pub(crate) fn lose_chunk(&mut self, link: Key, serving: u64, parent: &MessageId) {
+        if let Some(request) = self.serving.get_mut(&serving) {
+            request.chunks_lost += 1;
+            return self.tell_stream_writable(serving);
+        }
+        let queues = &self.links[link].queues;
+        let answer = [&queues.backlog, &queues.submitted, &queues.pending]
+            .into_iter()
+            .flat_map(|list| self.outbox.seqs(list))
+            .filter_map(|seq| self.outbox.get(seq))
+            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, .. } if answered == parent))
+            .map(|outgoing| (outgoing.seq, outgoing.encoded.clone()));
+        if let Some((seq, encoded)) = answer {
+            self.discard(seq);
+            let name = "nacp:internal:backlog:warning";
+            self.report(name, "fifo-evicted", Some(link), Some(encoded));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::link::{LinkState, Reach};
 use crate::message::{AppId, MessageId};
-use crate::outbox::Class;
+use crate::outbox::{Class, Count};
 use crate::{Instant, Nacp, Timer};
 
 /// Messages and bytes.
@@ -25,8 +25,10 @@ pub struct LinkSnapshot {
     pub reach: Reach,
     /// Whether it is our Gateway.
     pub is_gateway: bool,
-    /// Messages that wait to be submitted.
+    /// Messages of ours that wait to be submitted.
     pub backlog: usize,
+    /// Other Apps' messages on their way to it through us.
+    pub forwarded: QueueSize,
     /// Messages in the transport's hands.
     pub submitted: usize,
     /// Messages without an ACK.
@@ -88,10 +90,6 @@ pub struct Undelivered {
 impl Nacp {
     /// See [`Snapshot`]. Linear in what is known; not for the hot path.
     pub fn snapshot(&self) -> Snapshot {
-        let size = |count: crate::outbox::Count| QueueSize {
-            messages: count.messages,
-            bytes: count.bytes,
-        };
         let mut links: Vec<_> = self
             .links
             .keys()
@@ -121,7 +119,8 @@ impl Nacp {
             state: link.state,
             reach: link.reach,
             is_gateway: link.is_gateway,
-            backlog: link.queues.backlog.len(),
+            backlog: self.own_backlog(key),
+            forwarded: size(link.forwarded),
             submitted: link.queues.submitted.len(),
             ack_pending: link.queues.pending.len(),
             control: link.queues.control.len(),
@@ -133,13 +132,25 @@ impl Nacp {
         }
     }
 
+    fn own_backlog(&self, key: crate::arena::Key) -> usize {
+        let link = &self.links[key];
+        if link.forwarded.messages == 0 {
+            return link.queues.backlog.len();
+        }
+        let seqs = self.outbox.seqs(&link.queues.backlog);
+        seqs.into_iter()
+            .filter(|&seq| self.outbox.get(seq).is_some_and(|out| out.source.is_none()))
+            .count()
+    }
+
     /// Whether every message is delivered: ACKed, or accepted where no ACK is due. Control messages do not count.
     pub fn is_drained(&self) -> bool {
-        let zero = |count: crate::outbox::Count| count.messages == 0;
-        zero(self.outbox.backlog())
+        self.outbox.backlog().messages == 0
             && self.links.keys().into_iter().all(|key| {
                 let queues = &self.links[key].queues;
-                queues.submitted.is_empty() && queues.pending.is_empty()
+                queues.backlog.is_empty()
+                    && queues.submitted.is_empty()
+                    && queues.pending.is_empty()
             })
     }
 
@@ -167,6 +178,13 @@ impl Nacp {
             }
         }
         undelivered
+    }
+}
+
+fn size(count: Count) -> QueueSize {
+    QueueSize {
+        messages: count.messages,
+        bytes: count.bytes,
     }
 }
 

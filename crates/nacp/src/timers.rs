@@ -19,6 +19,8 @@ pub enum Timer {
     Heartbeat,
     /// A handshake, challenge or goodbye ends then.
     Peer,
+    /// A source is read again then, whether or not its destination has caught up.
+    Hold,
     /// A call's deadline (WAIT-2, WAIT-4).
     Call,
     /// An App behind the Gateway is probed then (LINK-16).
@@ -32,6 +34,7 @@ pub(crate) enum Subject {
     Heartbeat(Key),
     Probe(Key),
     Peer(PeerId),
+    Hold(PeerId),
     Call(u64),
 }
 
@@ -42,6 +45,7 @@ impl Subject {
             Self::Heartbeat(_) => Timer::Heartbeat,
             Self::Probe(_) => Timer::Probe,
             Self::Peer(_) => Timer::Peer,
+            Self::Hold(_) => Timer::Hold,
             Self::Call(_) => Timer::Call,
         }
     }

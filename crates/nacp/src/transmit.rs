@@ -7,9 +7,9 @@
 
 use crate::arena::Key;
 use crate::config::Overflow;
-use crate::event::{CloseReason, DropCause, Event, PeerId};
+use crate::event::{CloseReason, Event, PeerId};
 use crate::link::{Debt, Link};
-use crate::message::{Encoded, Head, Meta};
+use crate::message::{AppId, Encoded, Head, Meta};
 use crate::outbox::{Class, Outgoing, Place};
 use crate::peers::{Phase, Urgent};
 use crate::{Instant, Nacp};
@@ -37,6 +37,10 @@ impl Nacp {
     pub fn poll_transmit(&mut self, now: Instant, peer: PeerId) -> Option<Transmit> {
         loop {
             let state = self.peers.get_mut(peer)?;
+            if state.opening.is_some() {
+                state.woken = false;
+                return None;
+            }
             if !state.urgent.is_empty() {
                 if let Some(transmit) = self.poll_urgent(now, peer) {
                     return Some(transmit);
@@ -57,7 +61,11 @@ impl Nacp {
     /// connection that is full of large messages and can take no more than small ones.
     pub fn poll_urgent(&mut self, now: Instant, peer: PeerId) -> Option<Transmit> {
         loop {
-            let urgent = self.peers.get_mut(peer)?.urgent.pop_front()?;
+            let state = self.peers.get_mut(peer)?;
+            if state.opening.is_some() {
+                return None;
+            }
+            let urgent = state.urgent.pop_front()?;
             if let Some(transmit) = self.transmit_urgent(now, peer, urgent) {
                 return Some(transmit);
             }
@@ -71,24 +79,25 @@ impl Nacp {
                 message: encoded,
             }),
             Urgent::Ack { to, parent, taken } => {
-                if let Some(peer) = self.peers.get_mut(peer) {
-                    peer.acks -= 1;
-                }
-                let (_, id) = self.identity.next();
-                let head = Head {
-                    id: id.as_str(),
-                    from: self.config.app.as_str(),
-                    to: to.as_str(),
-                    t_ms: self.wall_ms(now),
-                    meta: Meta::Ack {
-                        parent_id: parent.as_str().into(),
-                        taken,
+                let meta = Meta::Ack {
+                    parent_id: parent.as_str().into(),
+                    taken,
+                };
+                Some(self.ack(now, peer, &to, meta, 1))
+            }
+            Urgent::Acks { to, batch } => {
+                let parent_id = batch.first.as_str().into();
+                let meta = match &batch.also[..] {
+                    [] => Meta::Ack {
+                        parent_id,
+                        taken: None,
+                    },
+                    also => Meta::AckMany {
+                        parent_id,
+                        also: also.into(),
                     },
                 };
-                Some(Transmit {
-                    token: 0,
-                    message: self.encoder.encode(&head, None),
-                })
+                Some(self.ack(now, peer, &to, meta, batch.count))
             }
             Urgent::Control { link, seq } => {
                 // Its link may have gone offline since.
@@ -96,11 +105,44 @@ impl Nacp {
                     .get(seq)
                     .filter(|outgoing| outgoing.link == link)?;
                 let outgoing = self.outbox.submit(&mut self.links[link].queues, seq);
+                // Of the control messages only the answer to a register, with all that we declare, can be large.
+                if outgoing.bytes > self.config.large_message_bytes as u64
+                    && let Some(state) = self.peers.get_mut(peer)
+                {
+                    state.opening = Some(seq);
+                }
                 Some(Transmit {
                     token: seq,
                     message: outgoing.encoded.clone(),
                 })
             }
+        }
+    }
+
+    fn ack(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        to: &AppId,
+        meta: Meta<'_>,
+        count: usize,
+    ) -> Transmit {
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.acks -= count;
+        }
+        let (_, id) = self.identity.next();
+        let from = self.config.app.as_str();
+        let t_ms = self.wall_ms(now);
+        let head = Head {
+            id: id.as_str(),
+            from,
+            to: to.as_str(),
+            t_ms,
+            meta,
+        };
+        Transmit {
+            token: 0,
+            message: self.encoder.encode(&head, None),
         }
     }
 
@@ -160,7 +202,7 @@ impl Nacp {
             return Some(first.seq);
         }
         let free = |outgoing: &Outgoing| may_pass(link, outgoing, self.config.large_message_bytes);
-        if link.forwarded == 0 {
+        if link.forwarded.messages == 0 {
             // All of one pair: nothing can pass.
             return Some(first)
                 .filter(|first| free(first))
@@ -251,6 +293,13 @@ impl Nacp {
         let Some(state) = self.peers.get_mut(peer) else {
             return;
         };
+        if state.opening == Some(token) {
+            state.opening = None;
+            self.peers.wake(peer);
+        }
+        let Some(state) = self.peers.get_mut(peer) else {
+            return;
+        };
         if state.close_on.is_some_and(|last| last == token) {
             return self.end_goodbye(now, peer);
         }
@@ -265,16 +314,18 @@ impl Nacp {
         if self.links[key].peer().is_some_and(|bound| bound != peer) {
             return;
         }
-        let forwarded = outgoing.source.is_some();
         let link = &mut self.links[key];
         if let Some(complete) = self.outbox.accept(&mut link.queues, token, now) {
-            link.forwarded -= usize::from(forwarded);
+            if complete.source.is_some() {
+                link.forwarded.sub(complete.bytes);
+            }
             self.settle_send(&complete, true);
             self.tell_room();
         }
         // Its pair, or whoever goes one at a time, may go on.
         self.links[key].large.retain(|&(seq, _)| seq != token);
         self.mark_ready(key);
+        self.release_if_caught_up(key);
         self.enforce_pending_caps();
     }
 
@@ -289,23 +340,18 @@ impl Nacp {
             _ => CloseReason::ResponseTimeout,
         };
         for key in state.bound.clone() {
-            if self.links[key].leaving {
-                self.drop_link(now, key, DropCause::Unregistered);
-            } else {
-                self.go_offline(now, key, crate::OfflineCause::PeerDown);
-            }
+            self.go_offline(now, key, crate::OfflineCause::PeerDown);
         }
         self.close_peer(peer, reason);
     }
 
     /// Forgets the connection and has the driver close it. Its links must have left it already.
     pub(crate) fn close_peer(&mut self, peer: PeerId, reason: CloseReason) {
-        if let Some(state) = self.peers.remove(peer) {
+        if let Some(state) = self.forget_peer(peer) {
             debug_assert!(
                 state.bound.is_empty(),
                 "links leave their connection before it is closed"
             );
-            self.timers.disarm(crate::timers::Subject::Peer(peer));
             if let Phase::Challenging(claim) = state.phase
                 && let Some(link) = self.links.find(claim.app.as_str())
             {

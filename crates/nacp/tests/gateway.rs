@@ -358,3 +358,96 @@ fn link_16_an_app_behind_the_gateway_that_nobody_needs_is_forgotten() {
     assert_eq!(rig.nacp.snapshot().links.len(), 1);
     assert!(rig.events().is_empty());
 }
+
+#[test]
+fn what_waits_for_one_destination_is_bounded_and_costs_no_other_its_room() {
+    let mut rig = Rig::new(|config| {
+        config.is_gateway = true;
+        config.forward_count_max = 4;
+        config.queue_count_max = 2;
+    });
+    let (a, b, c) = (rig.register("a"), rig.register("b"), rig.register("c"));
+    rig.cut(b);
+    rig.events();
+    for n in 0..6 {
+        rig.try_send(a, "a", "b", &format!("b{n}"), request(), None)
+            .unwrap();
+    }
+    let notify = Meta::Notify {
+        parent_id: "s".into(),
+        target_sub_name: "x".into(),
+        hit_sub_name: "x".into(),
+        reliable: false,
+    };
+    rig.try_send(a, "a", "b", "n1", notify, None).unwrap();
+    let warning = "nacp:internal:backlog:warning";
+    let expected = [
+        (warning, "fifo-evicted"),
+        (warning, "fifo-evicted"),
+        (warning, "notify-dropped"),
+    ];
+    assert_eq!(rig.reports(), expected);
+    rig.try_send(a, "a", "c", "c1", request(), None).unwrap();
+    assert_eq!(rig.out(c).len(), 1);
+    assert_eq!(
+        rig.nacp.snapshot().backlog,
+        QueueSize::default(),
+        "our own caps are not touched"
+    );
+    let b = rig.register_unacked("b");
+    let ids: Vec<_> = rig.out(b).into_iter().map(|sent| sent.id).collect();
+    assert_eq!(ids, ["b2", "b3", "b4", "b5"]);
+    assert!(
+        rig.nacp
+            .snapshot()
+            .links
+            .iter()
+            .all(|link| link.forwarded == QueueSize::default())
+    );
+}
+
+fn holds(events: &[Event]) -> Vec<(&'static str, PeerId)> {
+    let hold = |event: &Event| match event {
+        Event::Hold { peer } => Some(("hold", *peer)),
+        Event::Release { peer } => Some(("release", *peer)),
+        _ => None,
+    };
+    events.iter().filter_map(hold).collect()
+}
+
+#[test]
+fn a_source_is_held_before_anything_is_lost_and_released_when_its_destination_has_caught_up() {
+    let mut rig = Rig::new(|config| {
+        config.is_gateway = true;
+        config.forward_count_max = 16;
+    });
+    let (a, b) = (rig.register("a"), rig.register("b"));
+    for n in 0..8 {
+        rig.try_send(a, "a", "b", &format!("b{n}"), request(), None)
+            .unwrap();
+    }
+    assert_eq!(holds(&rig.events()), [("hold", a)]);
+    assert_eq!(rig.out(b).len(), 8);
+    assert_eq!(holds(&rig.events()), [("release", a)]);
+    // A destination that takes nothing holds its source for a second, then loss may begin.
+    for n in 8..20 {
+        rig.try_send(a, "a", "b", &format!("b{n}"), request(), None)
+            .unwrap();
+    }
+    assert_eq!(holds(&rig.events()), [("hold", a)]);
+    rig.advance(1_000 * MS);
+    assert_eq!(holds(&rig.events()), [("release", a)]);
+    rig.try_send(a, "a", "b", "b20", request(), None).unwrap();
+    assert!(holds(&rig.events()).is_empty(), "not again at once");
+    rig.advance(2_000 * MS);
+    rig.try_send(a, "a", "b", "b21", request(), None).unwrap();
+    assert_eq!(holds(&rig.events()), [("hold", a)]);
+    rig.cut(b);
+    assert_eq!(
+        holds(&rig.events()),
+        [("release", a)],
+        "offline: nobody waits for it"
+    );
+    rig.cut(a);
+    assert_eq!(rig.nacp.snapshot().peers, 0);
+}

@@ -422,7 +422,7 @@ fn msg_11_a_stream_that_lost_chunks_to_the_caps_never_ends_ok() {
     let peer = lossless(&mut rig, "b");
     let serving = serve_event(&mut rig, peer, "r1");
     rig.cut(peer);
-    for _ in 0..4 {
+    for _ in 0..2 {
         rig.nacp.emit(rig.now, serving, &text("c"), false).unwrap();
     }
     assert_eq!(
@@ -431,7 +431,9 @@ fn msg_11_a_stream_that_lost_chunks_to_the_caps_never_ends_ok() {
         "it waits for room"
     );
     // Other messages push chunks out (CAP-2.3).
-    rig.signal_to("b", "m1");
+    for n in 1..=3 {
+        rig.signal_to("b", &format!("m{n}"));
+    }
     rig.nacp
         .respond(rig.now, serving, &Answer::ok(text("end")), false)
         .unwrap();
@@ -440,6 +442,65 @@ fn msg_11_a_stream_that_lost_chunks_to_the_caps_never_ends_ok() {
     assert_eq!(
         (response.is_ok, response.why.as_deref()),
         (Some(false), Some("stream-evicted"))
+    );
+}
+
+#[test]
+fn batched_acks_name_all_that_came_together_and_only_towards_one_that_knows_them() {
+    // Two cores of ours: what one sends in one go the other ACKs with one message.
+    let mut rig = Rig::new(|_| {});
+    let batched = Rig::registration(Some("i1"), &["batched-acks"], false);
+    let peer = rig.register_as("b", &batched);
+    let ids: Vec<_> = (1..=200).map(|n| format!("0123456789abcd-{n:x}")).collect();
+    for id in &ids {
+        rig.ask(peer, "b", id, RequestKind::Ability, "do");
+    }
+    let sent = rig.out(peer);
+    assert_eq!((sent.len(), &sent[0].acked), (1, &ids));
+    assert!(sent[0].bytes.len() < 400, "{} bytes", sent[0].bytes.len());
+    // And the other way: one ack completes many.
+    for n in 0..50 {
+        rig.signal_to("b", &format!("m{n}"));
+    }
+    let sent = rig.out(peer);
+    let number = |sent: &Sent| u64::from_str_radix(&sent.id[15..], 16).unwrap();
+    let also: Vec<u8> = sent
+        .windows(2)
+        .map(|pair| number(&pair[1]) - number(&pair[0]))
+        .map(|step| step as u8)
+        .collect();
+    let meta = Meta::AckMany {
+        parent_id: sent[0].id.as_str().into(),
+        also: also.into(),
+    };
+    rig.send(peer, "b", "acks", meta, None);
+    let delivered = settled(&rig.events());
+    assert_eq!(delivered.len(), 50);
+    assert!(delivered.iter().all(|(_, delivered)| *delivered) && rig.nacp.is_drained());
+    // A base peer gets one ack for each.
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    for id in &ids[..3] {
+        rig.ask(peer, "b", id, RequestKind::Ability, "do");
+    }
+    assert_eq!(kinds(&rig.out(peer)), ["ack", "ack", "ack"]);
+}
+
+#[test]
+fn an_ack_that_names_unknown_messages_is_only_reported() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register_as(
+        "b",
+        &Rig::registration(Some("i1"), &["batched-acks"], false),
+    );
+    let meta = Meta::AckMany {
+        parent_id: "0123456789abcd-1".into(),
+        also: vec![1, 0xff, 0x80].into(),
+    };
+    rig.send(peer, "b", "acks", meta, None);
+    assert_eq!(
+        rig.reports(),
+        [("nacp:internal:ack:error", "has-no-consumer"); 2]
     );
 }
 

@@ -139,6 +139,7 @@ fn meta_to_json(meta: &Meta<'_>) -> Json {
             set("parentId", json!(parent_id));
             set("kind", json!(kind.as_str()));
         }
+        Meta::AckMany { .. } => unreachable!("no base peer writes one"),
         Meta::Ack { parent_id, taken } => {
             set("parentId", json!(parent_id));
             assert_eq!(*taken, None);

@@ -58,6 +58,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 
 use crate::error::{AcceptError, DialError, ListenError, ReceiveError, SendError};
+use crate::identity::Identity;
 use crate::options::Options;
 use crate::url::Url;
 
@@ -213,6 +214,9 @@ pub struct Channel {
     pub receiver: Box<dyn Receiver>,
     /// Describes the remote for people: an address, a path, a name. Nothing to compare or parse; never a credential.
     pub remote: String,
+    /// Who the remote proved to be: by its verified certificate, or to the authorisation hook. For whoever binds remotes
+    /// to what they may do. On the dialling side `None`: the name that was dialled is what the server proved.
+    pub identity: Option<Identity>,
 }
 
 impl Channel {
@@ -226,7 +230,14 @@ impl Channel {
             sender,
             receiver,
             remote: remote.into(),
+            identity: None,
         }
+    }
+
+    /// The same channel with another identity.
+    pub fn with_identity(mut self, identity: Option<Identity>) -> Self {
+        self.identity = identity;
+        self
     }
 }
 
@@ -234,6 +245,7 @@ impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Channel")
             .field("remote", &self.remote)
+            .field("identity", &self.identity)
             .finish_non_exhaustive()
     }
 }
@@ -288,4 +300,9 @@ pub trait Provider: Send + Sync {
         url: &'a Url,
         options: &'a Options,
     ) -> BoxFuture<'a, Result<Box<dyn Listener>, ListenError>>;
+
+    /// True when this provider lets in only those whom a hook or a certificate vouches for. By default false.
+    fn authorises(&self) -> bool {
+        false
+    }
 }

@@ -8,6 +8,39 @@ use std::time::Duration;
 use crate::frame::FrameError;
 use crate::url::UrlError;
 
+/// The reason of a byte stream that fails by a rule of its own. An `AsyncRead` or `AsyncWrite` under
+/// [`stream::channel`](crate::stream::channel) that fails with `io::Error::other(TransportFailure::new("…"))` fails the
+/// channel with that reason.
+///
+/// ```
+/// use nact::{ReceiveError, TransportFailure};
+/// let error: ReceiveError = std::io::Error::other(TransportFailure::new("upload-aborted")).into();
+/// assert_eq!(error.reason(), "upload-aborted");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TransportFailure(String);
+
+impl TransportFailure {
+    /// A failure with a short stable text.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// What a byte stream says of itself when it fails, if it says more than the system would.
+fn stated_reason(error: &io::Error) -> Option<String> {
+    let inner = error.get_ref()?;
+    if let Some(TransportFailure(reason)) = inner.downcast_ref() {
+        return Some(reason.clone());
+    }
+    #[cfg(feature = "tls")]
+    if let Some(error) = inner.downcast_ref::<rustls::Error>() {
+        return Some(crate::tls::reason(error).to_owned());
+    }
+    None
+}
+
 /// No channel came of a dial.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -59,6 +92,17 @@ pub enum DialError {
         /// A short stable text.
         reason: String,
     },
+    /// No TLS came about: a certificate is not trusted, or the other side does not speak TLS.
+    #[error("no TLS with {url}: {detail}")]
+    Tls {
+        /// What was dialled.
+        url: String,
+        /// A short stable text: `certificate-expired`, `certificate-wrong-name`, `certificate-unknown-issuer`,
+        /// `client-certificate-missing`, and the like.
+        reason: &'static str,
+        /// What is wrong and what to do.
+        detail: String,
+    },
     /// Anything else the system says.
     #[error("cannot connect to {url}: {source}")]
     Io {
@@ -80,6 +124,7 @@ impl DialError {
             Self::Timeout { .. } => "connect-timeout",
             Self::SelfConnected { .. } => "self-connected",
             Self::Handshake { reason, .. } => reason,
+            Self::Tls { reason, .. } => reason,
             Self::Io { .. } => "connect-failed",
         }
     }
@@ -114,6 +159,15 @@ pub enum ListenError {
         /// The path.
         path: String,
     },
+    /// TLS needs a certificate, and none was configured.
+    #[error(
+        "listening at {url} needs a certificate: register the transport with one, as in \
+         Transports::register(Tls::new(TlsConfig::default().with_certificate(Certificate::from_files(…)?)))"
+    )]
+    NoCertificate {
+        /// Where to listen.
+        url: String,
+    },
     /// Anything else the system says.
     #[error("cannot listen at {url}: {source}")]
     Io {
@@ -132,6 +186,7 @@ impl ListenError {
             Self::UnknownScheme { .. } => "unknown-scheme",
             Self::AlreadyListening { .. } => "already-listening",
             Self::NotASocket { .. } => "not-a-socket",
+            Self::NoCertificate { .. } => "no-certificate",
             Self::Io { .. } => "listen-failed",
         }
     }
@@ -179,10 +234,16 @@ pub enum SendError {
     },
     /// The connection broke.
     #[error("the connection broke while sending: {0}")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
     /// The transport has a reason of its own (`http-post-404`).
     #[error("the transport failed: {0}")]
     Transport(String),
+}
+
+impl From<io::Error> for SendError {
+    fn from(error: io::Error) -> Self {
+        stated_reason(&error).map_or(Self::Io(error), Self::Transport)
+    }
 }
 
 impl SendError {
@@ -204,18 +265,34 @@ pub enum ReceiveError {
     /// The remote ended the channel between two messages.
     #[error("the remote closed the channel")]
     Closed,
-    /// The channel ended in the middle of a message; the part that came is thrown away.
-    #[error("the channel ended in the middle of a message")]
+    /// The channel ended in the middle of a message, whose part is thrown away, or without the farewell that its
+    /// transport prescribes (TLS, WebSocket, HTTP): more may have been under way.
+    #[error("the channel ended in the middle of a message or without a farewell")]
     Cut,
     /// The connection broke.
     #[error("the connection broke while receiving: {0}")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
     /// The remote broke the framing rules.
     #[error("the remote broke the framing rules: {0}")]
     Frame(#[from] FrameError),
     /// The transport has a reason of its own (`upload-aborted`).
     #[error("the transport failed: {0}")]
     Transport(String),
+}
+
+impl From<io::Error> for ReceiveError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return Self::Cut;
+        }
+        let frame_error = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<FrameError>());
+        if let Some(frame_error) = frame_error {
+            return Self::Frame(*frame_error);
+        }
+        stated_reason(&error).map_or(Self::Io(error), Self::Transport)
+    }
 }
 
 impl ReceiveError {

@@ -104,7 +104,8 @@ impl Header {
         Self::parse_checked(bytes, frame_size_max, Some(delivered.len()))
     }
 
-    fn parse_checked(
+    /// With `delivered` as the size of the message that carries the frame, where the transport has such.
+    pub(crate) fn parse_checked(
         bytes: &[u8; HEADER_SIZE],
         frame_size_max: u32,
         delivered: Option<usize>,

@@ -14,6 +14,7 @@
 
 mod accept_pause;
 mod error;
+mod identity;
 mod options;
 mod reassembly;
 mod reassembly_timer;
@@ -27,12 +28,19 @@ pub mod frame;
 pub mod memory;
 pub mod stream;
 pub mod tcp;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(unix)]
 pub mod unix;
+#[cfg(feature = "web")]
+pub mod web;
+#[cfg(feature = "web")]
+pub mod websocket;
 
 pub use channel::{BoxFuture, Channel, Listener, Outbound, Provider, Receiver, Sender};
-pub use error::{AcceptError, DialError, ListenError, ReceiveError, SendError};
+pub use error::{AcceptError, DialError, ListenError, ReceiveError, SendError, TransportFailure};
 pub use frame::FrameError;
+pub use identity::Identity;
 pub use options::Options;
 pub use reassembly::Reassembly;
 pub use reassembly_timer::ReassemblyTimer;

@@ -343,6 +343,10 @@ impl Message {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "some time to start from; the rest is made up"
+)]
 mod tests {
     use super::*;
 

@@ -4,7 +4,8 @@
 //! - Small messages (those that fit in one frame) leave whole and in push order, between the chunks of large ones.
 //! - A large message never starts before a small one that was pushed earlier has left, so a message is never overtaken
 //!   by a *larger* one that was pushed after it.
-//! - Several large messages alternate, chunk by chunk.
+//! - Several large messages alternate, chunk by chunk; no more than `large_count_max` of them are begun at a time, however
+//!   many were pushed, for the receiver has a limit too.
 //! - Neither kind starves the other: after a batch of small messages one chunk is due.
 
 use std::collections::VecDeque;
@@ -150,6 +151,7 @@ impl SendQueue {
         let chunk = self
             .large
             .iter()
+            .take(self.large_count_max)
             .position(|large| first_small.is_none_or(|small| large.pushed < small));
         let chunk_is_due = first_small.is_none() || self.small_run_bytes >= self.batch_bytes_max;
         match chunk {
@@ -199,7 +201,9 @@ impl SendQueue {
         let finishes = (end == large.message.size()).then_some(large.message.token);
         if finishes.is_none() {
             large.sent = end;
-            self.large.push_back(large);
+            // Behind those that are begun, before those that must wait until one of them is done.
+            let turn = self.large.len().min(self.large_count_max - 1);
+            self.large.insert(turn, large);
         }
         Some(Piece {
             header,

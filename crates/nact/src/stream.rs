@@ -59,7 +59,7 @@ where
     )
 }
 
-struct StreamSender<W> {
+pub(crate) struct StreamSender<W> {
     io: W,
     queue: SendQueue,
     batch: WriteBatch,
@@ -76,7 +76,7 @@ enum SendState {
 }
 
 impl<W: AsyncWrite + Unpin> StreamSender<W> {
-    fn new(io: W, options: &Options) -> Self {
+    pub(crate) fn new(io: W, options: &Options) -> Self {
         Self {
             io,
             queue: SendQueue::new(options),
@@ -203,7 +203,7 @@ impl<W: AsyncWrite + Send + Unpin> Sender for StreamSender<W> {
     }
 }
 
-struct StreamReceiver<R> {
+pub(crate) struct StreamReceiver<R> {
     io: R,
     buffer: BytesMut,
     /// Room that the next read offers; grows with the remote's appetite.
@@ -222,7 +222,7 @@ struct StreamReceiver<R> {
 }
 
 impl<R: AsyncRead + Unpin> StreamReceiver<R> {
-    fn new(io: R, options: &Options) -> Self {
+    pub(crate) fn new(io: R, options: &Options) -> Self {
         let read_size_max = options.read_buffer_size.max(4 * 1024);
         Self {
             io,

@@ -61,6 +61,16 @@ impl Provider for Tcp {
     }
 }
 
+/// The remote address, as text for people.
+#[cfg_attr(not(feature = "tls"), allow(dead_code))]
+pub(crate) fn remote(stream: &TcpStream, url: &Url) -> Result<String, DialError> {
+    let address = stream.peer_addr().map_err(|source| DialError::Io {
+        url: url.to_string(),
+        source,
+    })?;
+    Ok(address.to_string())
+}
+
 fn channel(stream: TcpStream, options: &Options) -> io::Result<Channel> {
     let remote = stream.peer_addr()?.to_string();
     let (read, write) = stream.into_split();

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use crate::channel::{Channel, Listener, Provider};
 use crate::error::{DialError, ListenError};
 use crate::options::Options;
-use crate::url::Url;
+use crate::url::{Url, UrlError};
 
 /// Transports by scheme, and the [`Options`] that all of them get. Cheap to clone.
 ///
-/// The default has what this crate brings: `tcp`, `unix` (on Unix), `mem`.
+/// The default has what this crate brings: `tcp`, `unix` (on Unix), `mem`, `tls`, `ws`, `wss`, `http`, `https`. What
+/// needs TLS dials with Mozilla's roots and listens only after it was registered anew with a certificate.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,7 +29,7 @@ use crate::url::Url;
 /// assert_eq!(messages, ["hello"]);
 ///
 /// let error = transports.dial("pigeon://roof").await.unwrap_err();
-/// assert!(error.to_string().starts_with("no transport for \"pigeon\"; known are: mem, tcp"));
+/// assert!(error.to_string().starts_with("no transport for \"pigeon\"; known are: "));
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -54,6 +55,10 @@ impl Transports {
         transports.register(crate::memory::Memory);
         #[cfg(unix)]
         transports.register(crate::unix::Unix);
+        #[cfg(feature = "tls")]
+        transports.register(crate::tls::Tls::default());
+        #[cfg(feature = "web")]
+        transports.register(crate::web::Web::default());
         transports
     }
 
@@ -99,6 +104,24 @@ impl Transports {
             });
         };
         provider.listen(&url, &self.options).await
+    }
+
+    /// True when a listener at this URL would be open to everybody who can reach this machine: beyond loopback, without
+    /// TLS, and without an authorisation hook or verified clients. Worth a warning.
+    ///
+    /// ```
+    /// let transports = nact::Transports::default();
+    /// assert!(transports.is_public_plaintext("tcp://0.0.0.0:7000")?);
+    /// assert!(!transports.is_public_plaintext("tcp://localhost:7000")?);
+    /// # Ok::<(), nact::UrlError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The URL cannot be parsed.
+    pub fn is_public_plaintext(&self, url: &str) -> Result<bool, UrlError> {
+        let url: Url = url.parse()?;
+        let provider = self.providers.get(url.scheme());
+        Ok(url.is_public_plaintext() && !provider.is_some_and(|provider| provider.authorises()))
     }
 
     fn known(&self) -> String {

@@ -4,6 +4,7 @@
 //! nothing that prints a URL prints its query. What prints a URL without a query can be parsed again.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// A parsed address. Its scheme says which transport it is for.
@@ -90,6 +91,27 @@ impl Url {
     /// What follows `?`. It may be a secret.
     pub fn query(&self) -> Option<&str> {
         self.query.as_deref()
+    }
+
+    /// True for `localhost` and the loopback addresses. Names are not looked up.
+    pub fn is_loopback(&self) -> bool {
+        match self.host.parse::<IpAddr>() {
+            Ok(address) => address.to_canonical().is_loopback(),
+            Err(_) => self.host.eq_ignore_ascii_case("localhost"),
+        }
+    }
+
+    /// True for a network transport without encryption (`tcp`, `ws`, `http`) beyond loopback. See also
+    /// [`Transports::is_public_plaintext`](crate::Transports::is_public_plaintext), which knows of authorisation hooks.
+    ///
+    /// ```
+    /// let is_public = |text: &str| text.parse::<nact::Url>().map(|url| url.is_public_plaintext());
+    /// assert!(is_public("ws://0.0.0.0:80")? && is_public("tcp://10.0.0.1:7000")?);
+    /// assert!(!is_public("wss://0.0.0.0:443")? && !is_public("tcp://[::1]:7000")?);
+    /// # Ok::<(), nact::UrlError>(())
+    /// ```
+    pub fn is_public_plaintext(&self) -> bool {
+        matches!(self.scheme.as_str(), "tcp" | "ws" | "http") && !self.is_loopback()
     }
 
     /// The same URL with another port.

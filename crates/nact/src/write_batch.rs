@@ -42,18 +42,34 @@ impl WriteBatch {
 
     pub(crate) fn stage(&mut self, piece: Piece) {
         self.copy(&piece.header.encode());
-        for part in [piece.head, piece.body] {
-            if part.len() > COPY_SIZE_MAX {
-                self.seal();
-                self.count(part.len());
-                self.segments.push_back(part);
-            } else {
-                self.copy(&part);
-            }
+        self.stage_bytes(piece.head, None);
+        self.stage_bytes(piece.body, piece.finishes);
+    }
+
+    /// Bytes as they are; `finishes` is the token of a message that ends with them.
+    pub(crate) fn stage_bytes(&mut self, part: Bytes, finishes: Option<u64>) {
+        if part.len() > COPY_SIZE_MAX {
+            self.seal();
+            self.count(part.len());
+            self.segments.push_back(part);
+        } else {
+            self.copy(&part);
         }
-        if let Some(token) = piece.finishes {
+        if let Some(token) = finishes {
             self.ends.push_back((self.staged_total, token));
         }
+    }
+
+    /// Where in the stream the staged bytes end.
+    #[cfg_attr(not(feature = "web"), allow(dead_code))]
+    pub(crate) fn staged_total(&self) -> u64 {
+        self.staged_total
+    }
+
+    /// Where in the stream the written bytes end.
+    #[cfg_attr(not(feature = "web"), allow(dead_code))]
+    pub(crate) fn written_total(&self) -> u64 {
+        self.written_total
     }
 
     /// Fills `slices` from the front; returns how many. Call [`seal`](Self::seal) before.
@@ -92,7 +108,8 @@ impl WriteBatch {
         }
     }
 
-    fn copy(&mut self, part: &[u8]) {
+    /// Bytes that are copied.
+    pub(crate) fn copy(&mut self, part: &[u8]) {
         if self.scratch.capacity() - self.scratch.len() < part.len() {
             // Sealed first, so that nothing staged is copied once more; the old buffer comes back if it was written.
             self.seal();

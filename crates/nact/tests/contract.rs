@@ -31,7 +31,6 @@ macro_rules! contract {
                 endings::a_cut_in_the_middle_of_a_message_gives_no_message_b02,
                 endings::nothing_of_a_cut_channel_survives_into_the_next_b11,
                 endings::sending_to_one_who_is_gone_fails_and_stays_failed,
-                endings::one_direction_may_end_before_the_other,
                 listening::dialling_where_nobody_listens_is_refused,
                 listening::a_place_that_is_taken_is_a_clear_error,
                 listening::a_place_is_free_again_when_its_listener_is_gone,
@@ -50,7 +49,33 @@ macro_rules! contract {
     };
 }
 
+/// Of byte streams only: the farewells of WebSocket and HTTP end both directions.
+macro_rules! half_closing {
+    ($transport:ident, $place:expr) => {
+        mod $transport {
+            contract!(@each $place; endings::one_direction_may_end_before_the_other);
+        }
+    };
+}
+
 contract!(tcp, crate::place::Place::tcp());
 #[cfg(unix)]
 contract!(unix, crate::place::Place::unix());
 contract!(mem, crate::place::Place::mem());
+#[cfg(feature = "web")]
+contract!(ws, crate::place::Place::ws());
+#[cfg(feature = "web")]
+contract!(http, crate::place::Place::http());
+#[cfg(all(feature = "tls", feature = "web"))]
+contract!(tls, crate::place::Place::secure("tls"));
+#[cfg(all(feature = "tls", feature = "web"))]
+contract!(wss, crate::place::Place::secure("wss"));
+#[cfg(all(feature = "tls", feature = "web"))]
+contract!(https, crate::place::Place::secure("https"));
+
+half_closing!(tcp_half_closed, crate::place::Place::tcp());
+#[cfg(unix)]
+half_closing!(unix_half_closed, crate::place::Place::unix());
+half_closing!(mem_half_closed, crate::place::Place::mem());
+#[cfg(all(feature = "tls", feature = "web"))]
+half_closing!(tls_half_closed, crate::place::Place::secure("tls"));

@@ -11,6 +11,7 @@ use nacp::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tracing::Instrument as _;
 
 use crate::builder::Builder;
 use crate::bus::{Audience, BadName, Listener};
@@ -195,7 +196,8 @@ impl App {
             payload,
             options,
         };
-        self.shared().call(asking).await
+        let span = tracing::debug_span!("call", app, name);
+        self.shared().call(asking).instrument(span).await
     }
 
     /// Calls the event `name` of `app`. Resolves when the request is queued; what follows is read from the

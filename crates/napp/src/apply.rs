@@ -37,6 +37,41 @@ impl Visit<'_> {
                 self.link_changed(&app, LinkStatus::Dropped { cause });
             }
             Event::ClosePeer { peer, reason } => self.close_peer(peer, reason),
+            Event::Hold { peer } => self.hold_peer(peer, true),
+            Event::Release { peer } => self.hold_peer(peer, false),
+            Event::Request { .. }
+            | Event::Signal { .. }
+            | Event::RequesterGone { .. }
+            | Event::StreamWritable { .. } => self.apply_to_served(event),
+            Event::Notify {
+                target,
+                hit_sub_name,
+                payload,
+                reliable,
+            } => self.take_notify(target, hit_sub_name, payload, reliable),
+            Event::Done { call, outcome } => self.call_done(call, outcome),
+            Event::SubscriptionEnded { call, outcome } => {
+                if let Some(feed) = self.state.subscriptions.remove(&call.as_u64()) {
+                    feed.end(Ended::By(outcome));
+                }
+            }
+            Event::Settled { send, delivered } => {
+                if let Some(waiter) = self.state.sends.remove(&send) {
+                    // Whoever asked may have lost interest.
+                    let _ = waiter.send(delivered);
+                }
+            }
+            Event::Room => {
+                self.shared.room.notify_one();
+                self.shared.chunk_room.notify_waiters();
+            }
+            Event::Report(report) => self.report(report),
+        }
+    }
+
+    /// Of requests that others made here.
+    fn apply_to_served(&mut self, event: Event) {
+        match event {
             Event::Request {
                 serving,
                 from,
@@ -79,29 +114,7 @@ impl Visit<'_> {
                     cell.writable.notify_waiters();
                 }
             }
-            Event::Notify {
-                target,
-                hit_sub_name,
-                payload,
-                reliable,
-            } => self.take_notify(target, hit_sub_name, payload, reliable),
-            Event::Done { call, outcome } => self.call_done(call, outcome),
-            Event::SubscriptionEnded { call, outcome } => {
-                if let Some(feed) = self.state.subscriptions.remove(&call.as_u64()) {
-                    feed.end(Ended::By(outcome));
-                }
-            }
-            Event::Settled { send, delivered } => {
-                if let Some(waiter) = self.state.sends.remove(&send) {
-                    // Whoever asked may have lost interest.
-                    let _ = waiter.send(delivered);
-                }
-            }
-            Event::Room => {
-                self.shared.room.notify_one();
-                self.shared.chunk_room.notify_waiters();
-            }
-            Event::Report(report) => self.report(report),
+            _ => {}
         }
     }
 

@@ -266,6 +266,8 @@ impl Builder {
             ack_timeout: config.ack_timeout,
         };
         let seed = entropy().map_err(StartError::NoRandomness)?;
+        // For the `t` of messages, which people read; nothing is decided by it (LINK-18).
+        #[allow(clippy::disallowed_methods)]
         let wall_ms = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_millis());

@@ -18,7 +18,7 @@ use crate::handler::decode;
 
 /// One event of the bus.
 ///
-/// See [`App::listen`](crate::App::listen).
+/// For an example see [`Listener`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusEvent {
     /// Its name, such as `task:done`.
@@ -106,7 +106,11 @@ impl Bus {
                     Audience::Except(parent_id)
                 }
             }
-            Meta::Ack { parent_id, .. } if self.echoes.known.contains(parent_id.as_bytes()) => {
+            meta if meta
+                .acknowledged()
+                .iter()
+                .any(|id| self.echoes.known.contains(id)) =>
+            {
                 Audience::Local
             }
             _ => Audience::All,
@@ -199,6 +203,14 @@ pub struct Listener {
 }
 
 /// A name or pattern of the event bus that is none: 1 to 1,024 bytes and at most 64 `:`-separated segments.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use napp::{App, BadName};
+/// let app = App::builder("world").start().await?;
+/// assert_eq!(app.listen("").unwrap_err(), BadName);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bad name on the event bus: 1 to 1,024 bytes and at most 64 segments, separated by \":\"")]
 pub struct BadName;

@@ -322,7 +322,7 @@ pub(crate) fn entropy() -> Result<[u8; 32], getrandom::Error> {
     Ok(bytes)
 }
 
-/// A map of one text, for answers and bus events.
+/// The payload of a bus event.
 pub(crate) fn payload<T: serde::Serialize + ?Sized>(value: &T) -> Payload {
     Payload::encode(value).expect("the runtime's own types encode")
 }

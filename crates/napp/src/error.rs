@@ -264,6 +264,21 @@ impl CallError {
 /// A chunk that was not sent.
 ///
 /// In a handler, `?` hands it on: the requester is gone or has its answer, so there is nobody left to tell.
+///
+/// ```
+/// use napp::{EmitError, EventContext, HandlerError};
+/// async fn count(ctx: EventContext, to: u32) -> Result<u32, HandlerError> {
+///     for n in 0..to {
+///         match ctx.emit(&n).await {
+///             Ok(_) => {}
+///             Err(EmitError::Gone) => return Ok(n),
+///             Err(other) => return Err(other.into()),
+///         }
+///     }
+///     Ok(to)
+/// }
+/// # let _ = napp::App::builder("world").event("count", count);
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmitError {

@@ -21,6 +21,38 @@
 //! assert_eq!(run.response::<String>().await?, "lift-off");
 //! # Ok(()) }
 //! ```
+//!
+//! # What is what
+//! - An [`App`] has an ID, listens at URLs and connects to others: [`App::builder`], [`App::connect`]. Between two Apps
+//!   there is one link, whoever made it; both may call over it.
+//! - An *ability* is a plain call: [`App::call`] here, [`Builder::ability`] there.
+//! - An *event* is a long-running call with a stream of chunks and signals: [`App::event`] gives an [`EventCall`],
+//!   [`Builder::event`] takes a handler with an [`EventContext`].
+//! - Each App has a bus of named events: [`App::emit`], [`App::listen`]; others [`subscribe`](App::subscribe) to it.
+//!   The protocol itself reports on the bus what happens to connections, messages and links.
+//!
+//! # What holds when a connection breaks
+//! The link goes offline, calls and streams wait, what is sent is kept, and the side that dialled connects again. Within
+//! `reconnect_grace` (120 s) everything goes on where it was, in order, and nothing runs twice; handlers do not notice.
+//! After that the App is dropped: its calls end with [`CallError::PeerGone`], its handlers here are cancelled unless
+//! [`detached`](Builder::detached). An App that comes back without its memory ends the calls that it had received with
+//! [`CallError::PeerRestarted`], gets those that it had not, and our subscriptions are made again. [`App::link`] watches
+//! all this; nobody has to.
+//!
+//! # What holds when something is dropped
+//! Every future of this crate may be dropped at any time: that ends its own wait, tears no message and loses nothing else.
+//! Dropping an [`EventCall`] aborts its handler, dropping a [`Subscription`] ends it, dropping the last [`App`] ends all.
+//!
+//! # What is bounded
+//! Everything: queues (CAP-1: 1,024 messages and 4 GiB in each of two tables), unread chunks and hits, handlers at a time,
+//! connections without a register, the time that a shutdown takes. [`Builder`] has the limits and their defaults.
+//! What falls to a limit is told to whom it concerns, and on the bus.
+//!
+//! # Untyped access
+//! [`Payload`] is any payload, undecoded; it may stand wherever a type of yours may. [`Value`] is any payload as a tree.
+//!
+//! # Watching it run
+//! `tracing` has a span per connection, call and served request; [`metrics`] lists the counters.
 
 mod announce;
 mod app;

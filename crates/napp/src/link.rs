@@ -15,7 +15,7 @@ use crate::feed::Feed;
 /// Changes that a watcher has not read yet; beyond that the oldest go.
 const CHANGES_MAX: usize = 256;
 
-/// What a link came to be.
+/// What a link came to be. For an example see [`LinkWatch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkStatus {
     /// Reachable.
@@ -42,6 +42,17 @@ pub enum LinkStatus {
 }
 
 /// One known App, as of [`App::connected_apps`](crate::App::connected_apps).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use napp::{App, Reach};
+/// let world = App::builder("world").listen("mem://app-status")?.start().await?;
+/// let hello = App::builder("hello").start().await?;
+/// hello.connect("world", "mem://app-status").await?;
+/// let known = hello.connected_apps();
+/// assert_eq!((known[0].app.as_str(), known[0].is_online, known[0].reach), ("world", true, Reach::Direct));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppStatus {
     /// The App.

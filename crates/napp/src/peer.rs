@@ -37,6 +37,8 @@ pub(crate) struct PeerSignal {
     due: AtomicBool,
     /// The core has more, but the transport was full: then the core does not name it again.
     crowded: AtomicBool,
+    /// A destination behind us is behind: it is not read (a Gateway's back pressure).
+    held: AtomicBool,
     /// It is to be closed.
     closing: AtomicBool,
     attention: AtomicU8,
@@ -75,8 +77,9 @@ impl PeerSignal {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A swap, not a store: what was due before the wake that is taken here must be seen after it.
     fn run(&self) {
-        self.attention.store(RUNNING, Ordering::Release);
+        self.attention.swap(RUNNING, Ordering::AcqRel);
     }
 
     /// False when something came since [`run`](Self::run).
@@ -192,6 +195,13 @@ impl Visit<'_> {
         }
     }
 
+    pub(crate) fn hold_peer(&mut self, peer: PeerId, held: bool) {
+        if let Some(entry) = self.state.peers.get(&peer) {
+            entry.signal.held.store(held, Ordering::Release);
+            self.acts.wake(&entry.signal);
+        }
+    }
+
     pub(crate) fn close_peer(&mut self, peer: PeerId, reason: CloseReason) {
         if let Some(entry) = self.state.peers.get_mut(&peer) {
             if let Some(outcome) = entry.outcome.take() {
@@ -290,6 +300,9 @@ impl Peer {
 
     /// Takes in what is there, a batch under one hold of the lock, and starts its handlers.
     fn receive(&mut self, cx: &mut Context<'_>) -> Turn {
+        if self.signal.held.load(Ordering::Acquire) {
+            return Turn::Idle;
+        }
         let polled = self.receiver.poll_receive(cx, &mut self.inbound);
         let bytes = self.receiver.bytes_received();
         let grown = bytes > std::mem::replace(&mut self.bytes_known, bytes);

@@ -21,7 +21,7 @@ const SIGNALS_MAX: usize = 256;
 
 /// A signal that came for a running event handler.
 ///
-/// See [`EventContext::signals`](crate::EventContext::signals).
+/// For an example see [`Signals`](crate::Signals).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signal {
     /// Who sent it.

@@ -18,6 +18,19 @@ use crate::feed::Feed;
 use crate::handler::decode;
 
 /// How one subscription differs from the default.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use napp::{App, SubscribeOptions};
+/// let world = App::builder("world").listen("mem://subscribe-options")?.start().await?;
+/// let hello = App::builder("hello").start().await?;
+/// hello.connect("world", "mem://subscribe-options").await?;
+/// let options = SubscribeOptions::default().lossless(true);
+/// let mut orders = hello.subscribe_with("world", "order:*", options).await?;
+/// for n in 0..100u32 { world.emit("order:new", &n)?; }
+/// for n in 0..100u32 { assert_eq!(orders.next().await.unwrap().decode::<u32>()?, n); }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscribeOptions {
     lossless: bool,
@@ -32,7 +45,7 @@ impl SubscribeOptions {
     }
 }
 
-/// A hit of a subscription.
+/// A hit of a subscription. For an example see [`Subscription`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
     /// The name that was emitted at the remote.

@@ -7,9 +7,11 @@ use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// No test comes near it unless something hangs.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -38,7 +40,7 @@ struct Lines {
 
 impl Lines {
     fn of(source: impl Read + Send + 'static) -> Self {
-        let (say, coming) = channel();
+        let (say, coming) = sync_channel(4096);
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         thread::spawn(move || {
@@ -188,6 +190,9 @@ impl Ended {
             !text.contains("panicked") && !text.contains("RUST_BACKTRACE"),
             "{self:#?}"
         );
+        if code == 2 && !self.stderr.join("").contains("Usage:") {
+            assert_eq!(self.stderr.len(), 1, "{self:#?}");
+        }
         if code == 1 {
             let lines = self.stderr.iter().filter(|line| line.starts_with("nacp: "));
             assert!(lines.count() >= 1, "{self:#?}");

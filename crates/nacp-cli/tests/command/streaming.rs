@@ -193,7 +193,7 @@ fn a_file_that_cannot_be_read_is_an_entry_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let closed = dir.path().join("closed");
     fs::write(&closed, "x").unwrap();
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o0)).unwrap();
     let request = format!("{{\"dir\":{:?}}}", dir.path());
     let ended = run(&["event", "world", "tree-hash", &request, "--connect", &url]);
     let lines = ended.succeeded();

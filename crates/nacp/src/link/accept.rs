@@ -71,10 +71,13 @@ impl Nacp {
         let Some(key) = self.links.find(claim.app.as_str()) else {
             return self.accept_claim(now, peer, claim);
         };
+        if self.links[key].leaving {
+            // It comes back before our reply to its goodbye was accepted: as a new App, not with what it gave up.
+            self.finish_leaving(now, key);
+            return self.accept_claim(now, peer, claim);
+        }
         let link = &self.links[key];
-        let incumbent = link
-            .peer()
-            .filter(|_| link.reach == Reach::Direct && !link.leaving);
+        let incumbent = link.peer().filter(|_| link.reach == Reach::Direct);
         let same = claim.registration.instance.is_some()
             && claim.registration.instance == link.remote_instance;
         if incumbent.is_none() || incumbent == Some(peer) || same {

@@ -3,7 +3,7 @@
 
 use crate::arena::Key;
 use crate::event::{CloseReason, DropCause, Event, PeerId};
-use crate::link::{FEATURES, Features, LinkState, Reach};
+use crate::link::{BATCHED_ACKS, Features, LinkState, RELIABLE_NOTIFY, Reach, STREAM_CREDIT};
 use crate::message::{AppId, Registration};
 use crate::peers::Phase;
 use crate::timers::Subject;
@@ -56,15 +56,18 @@ impl Nacp {
             }
             None => self.new_link(app.clone(), online, Reach::Direct),
         };
+        let ours = self.own_features();
         let both = |name: &str| {
-            self.config.lossless_streams && registration.features.iter().any(|known| known == name)
+            let lists = |names: &[String]| names.iter().any(|known| known == name);
+            lists(&ours) && lists(&registration.features)
         };
         let features = Features {
-            reliable_notify: both(FEATURES[0]),
-            stream_credit: both(FEATURES[1]),
+            reliable_notify: both(RELIABLE_NOTIFY),
+            stream_credit: both(STREAM_CREDIT),
+            batched_acks: both(BATCHED_ACKS),
         };
         let link = &mut self.links[key];
-        link.state = online;
+        link.go_over(peer);
         link.reach = Reach::Direct;
         link.is_gateway = takes_slot;
         link.leaving = false;

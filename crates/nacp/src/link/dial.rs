@@ -4,8 +4,9 @@
 
 use bytes::Bytes;
 
+use crate::arena::Key;
 use crate::event::{CloseReason, Event, PeerId, Role};
-use crate::link::{FEATURES, Reach};
+use crate::link::{BATCHED_ACKS, RELIABLE_NOTIFY, Reach, STREAM_CREDIT};
 use crate::message::{
     AppId, Encoded, Envelope, Head, MessageId, Meta, Payload, Registration, encode,
 };
@@ -52,9 +53,18 @@ impl Nacp {
             .clone()
     }
 
+    /// What we announce.
     pub(crate) fn own_features(&self) -> Vec<String> {
-        let known = FEATURES.iter().filter(|_| self.config.lossless_streams);
-        known.map(|&name| name.to_owned()).collect()
+        let lossless = self.config.lossless_streams;
+        let ours = [
+            (RELIABLE_NOTIFY, lossless),
+            (STREAM_CREDIT, lossless),
+            (BATCHED_ACKS, self.config.batched_acks),
+        ];
+        ours.into_iter()
+            .filter(|(_, on)| *on)
+            .map(|(name, _)| name.to_owned())
+            .collect()
     }
 
     pub(crate) fn registration(&self, instance: Option<String>, features: Vec<String>) -> Payload {
@@ -167,6 +177,13 @@ impl Nacp {
             self.leave(now, peer, envelope, CloseReason::Superseded);
             return Ok(());
         }
+        if let Some(key) = self.another_holds(app, &registration) {
+            // Of two programs with one App ID the one that is there stays, if it lives (LINK-14); most likely this answer
+            // is late, and of a program that is no more.
+            self.send_heartbeat(now, key);
+            self.leave(now, peer, envelope, CloseReason::Superseded);
+            return Ok(());
+        }
         let parent = MessageId::from(&*envelope.id);
         self.peers.push_urgent(
             peer,
@@ -193,6 +210,15 @@ impl Nacp {
             .is_some_and(|peer| !peer.dialled);
         let same = registration.instance.is_some() && registration.instance == link.remote_instance;
         accepted && same && link.reach == Reach::Direct && self.config.app > *app
+    }
+
+    /// The link, if another incarnation of `app` is online than the one that answered.
+    fn another_holds(&self, app: &AppId, registration: &Registration) -> Option<Key> {
+        let key = self.links.find(app.as_str())?;
+        let link = &self.links[key];
+        let other =
+            registration.instance.is_some() && registration.instance != link.remote_instance;
+        (link.is_online() && link.reach == Reach::Direct && other).then_some(key)
     }
 
     /// ACKs `answer` and closes the connection when that is out.

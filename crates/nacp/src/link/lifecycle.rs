@@ -8,7 +8,7 @@ use crate::event::{
 use crate::link::{LinkState, Reach};
 use crate::message::Meta;
 use crate::outbox::Class;
-use crate::peers::{Phase, Urgent};
+use crate::peers::{Peer, Phase, Urgent};
 use crate::timers::Subject;
 use crate::{AppId, Instant, Nacp, PeerViolation, SendError};
 
@@ -19,22 +19,28 @@ const CAUTIOUS_FROM: u32 = 2;
 impl Nacp {
     /// The connection has ended. Whatever the transport accepted before must have been reported before.
     pub fn handle_peer_down(&mut self, now: Instant, peer: PeerId) {
-        let Some(state) = self.peers.remove(peer) else {
+        let Some(state) = self.forget_peer(peer) else {
             return;
         };
-        self.timers.disarm(Subject::Peer(peer));
         if let Phase::Challenging(claim) = &state.phase
             && let Some(link) = self.links.find(claim.app.as_str())
         {
             self.links[link].challenge = None;
         }
         for key in state.bound {
-            if self.links[key].leaving {
-                self.drop_link(now, key, DropCause::Unregistered);
-            } else {
-                self.go_offline(now, key, OfflineCause::PeerDown);
-            }
+            self.go_offline(now, key, OfflineCause::PeerDown);
         }
+    }
+
+    /// Takes a connection out, with its deadlines.
+    pub(crate) fn forget_peer(&mut self, peer: PeerId) -> Option<Peer> {
+        let state = self.peers.remove(peer)?;
+        self.timers.disarm(Subject::Peer(peer));
+        self.timers.disarm(Subject::Hold(peer));
+        if let Some(target) = state.held_for.filter(|&target| self.links.contains(target)) {
+            self.links[target].holds.retain(|&held| held != peer);
+        }
+        Some(state)
     }
 
     /// Leaves the connection that the link is bound to, and tells which it was.
@@ -48,8 +54,25 @@ impl Nacp {
         Some(peer)
     }
 
+    /// It said goodbye: it is dropped, at the latest now, and the connection over which it said so is closed (LINK-10).
+    pub(crate) fn finish_leaving(&mut self, now: Instant, key: Key) {
+        let peer = self.unbind(key);
+        self.drop_link(now, key, DropCause::Unregistered);
+        if let Some(peer) = peer
+            && self
+                .peers
+                .get(peer)
+                .is_some_and(|state| state.bound.is_empty())
+        {
+            self.close_peer(peer, CloseReason::Unregistered);
+        }
+    }
+
     /// LINK-4 to LINK-7.
     pub(crate) fn go_offline(&mut self, now: Instant, key: Key, cause: OfflineCause) {
+        if self.links[key].leaving {
+            return self.finish_leaving(now, key);
+        }
         let peer = self.unbind(key);
         let until = now + self.config.reconnect_grace;
         self.links[key].state = LinkState::Offline { until };
@@ -114,8 +137,12 @@ impl Nacp {
         let unsure = std::mem::take(&mut link.unsure);
         link.owed.extend(unsure);
         self.timers.disarm(Subject::Heartbeat(key));
+        for (serving, parent) in std::mem::take(&mut self.links[key].unsure_chunks).into_values() {
+            self.lose_chunk(key, serving, &parent);
+        }
         self.reject_orphans(key);
         self.wake_starved();
+        self.release_if_caught_up(key);
     }
 
     /// MSG-9: the oldest message under way is the one over which the link may have broken.
@@ -198,6 +225,9 @@ impl Nacp {
         ] {
             self.timers.disarm(subject);
         }
+        for peer in std::mem::take(&mut self.links[key].holds) {
+            self.release(peer);
+        }
         let challenge = self.links[key].challenge.take();
         let was_gateway = self.gateway == Some(key);
         self.starved.remove(&key);
@@ -259,6 +289,7 @@ impl Nacp {
         let link = &mut self.links[key];
         link.owed.clear();
         link.unsure.clear();
+        link.abandoned.clear();
         link.dedup.clear();
         self.forget_requests_of(key);
         self.forget_listens_of(key);
@@ -295,14 +326,17 @@ impl Nacp {
     /// Ends everything at once (TERM-1): every call is rejected, every send settles false, nothing is left. The
     /// connections are to be closed. The core can be used again after that, as a new one could.
     pub fn terminate(&mut self) {
+        // What waits for the renewal of an established subscription is not the caller's call any more.
+        let established = |seq: &u64| {
+            self.subscriptions
+                .get(seq)
+                .is_some_and(|subscription| subscription.established)
+        };
         let mut calls: Vec<u64> = self.waiters.keys().copied().collect();
+        calls.retain(|seq| !established(seq));
         calls.sort_unstable();
-        let mut ended: Vec<u64> = self
-            .subscriptions
-            .keys()
-            .copied()
-            .filter(|seq| !self.waiters.contains_key(seq))
-            .collect();
+        let mut ended: Vec<u64> = self.subscriptions.keys().copied().collect();
+        ended.retain(established);
         ended.sort_unstable();
         let mut serving: Vec<u64> = self.serving.keys().copied().collect();
         serving.sort_unstable();

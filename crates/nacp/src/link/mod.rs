@@ -24,7 +24,7 @@ use crate::dedup::Dedup;
 use crate::event::PeerId;
 use crate::hashing::{SeededMap, seeded};
 use crate::message::{AppId, MessageId, RequestKind};
-use crate::outbox::Queues;
+use crate::outbox::{Count, Queues};
 use crate::time::Instant;
 
 /// Online or offline; dropped is the absence of the record.
@@ -58,10 +58,14 @@ pub struct Features {
     pub reliable_notify: bool,
     /// The reader of a lossless stream says how far it is.
     pub stream_credit: bool,
+    /// One ack may name many messages.
+    pub batched_acks: bool,
 }
 
-/// The names of all features that we know.
-pub(crate) const FEATURES: [&str; 2] = ["reliable-notify", "stream-credit"];
+/// The names of the features, as they are announced.
+pub(crate) const RELIABLE_NOTIFY: &str = "reliable-notify";
+pub(crate) const STREAM_CREDIT: &str = "stream-credit";
+pub(crate) const BATCHED_ACKS: &str = "batched-acks";
 
 /// A Response whose loss would leave its requester waiting for ever (WAIT-5).
 #[derive(Clone, Debug)]
@@ -102,12 +106,19 @@ pub(crate) struct Link {
     pub(crate) owed: BTreeMap<u64, Debt>,
     /// Responses that are out, without a place in the queues, by the number of the message that is out.
     pub(crate) unsure: BTreeMap<u64, Debt>,
+    /// Lossless chunks that are out without a place in the queues: their served requests, and the ids of these.
+    pub(crate) unsure_chunks: BTreeMap<u64, (u64, MessageId)>,
+    /// Event calls of ours that ended before their Response, and whose lossless chunks come all the same: nobody takes
+    /// them, so we say at once that they are taken.
+    pub(crate) abandoned: BTreeSet<MessageId>,
     /// Whether it stands in its peer's ready queue.
     pub(crate) ready: bool,
     /// Large messages in the transport's hands, with their sources: their pairs wait (MSG-7).
     pub(crate) large: Vec<(u64, Option<Key>)>,
-    /// Forwarded messages in its Backlog.
-    pub(crate) forwarded: usize,
+    /// Other Apps' messages on their way to it, accepted ones not counted.
+    pub(crate) forwarded: Count,
+    /// The connections that are held until it has caught up with them.
+    pub(crate) holds: Vec<PeerId>,
     /// Whether anything was ACKed since it came online (MSG-9).
     pub(crate) acked: bool,
     /// One message at a time until something is ACKed: the last links broke over the oldest.
@@ -145,9 +156,12 @@ impl Link {
             listens: BTreeSet::new(),
             owed: BTreeMap::new(),
             unsure: BTreeMap::new(),
+            unsure_chunks: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
             ready: false,
             large: Vec::new(),
-            forwarded: 0,
+            forwarded: Count::default(),
+            holds: Vec::new(),
             acked: false,
             cautious: false,
             heartbeat: None,
@@ -165,6 +179,12 @@ impl Link {
             LinkState::Online { peer } => Some(peer),
             LinkState::Offline { .. } => None,
         }
+    }
+
+    /// Reaches it over `peer` from now on. It stands in no turn there yet, wherever it stood in one before.
+    pub(crate) fn go_over(&mut self, peer: PeerId) {
+        self.state = LinkState::Online { peer };
+        self.ready = false;
     }
 
     pub(crate) fn is_online(&self) -> bool {

@@ -10,96 +10,12 @@ use std::num::NonZeroUsize;
 use bytes::Bytes;
 
 use super::cbor::{Item, Malformed, Reader};
+use super::decode_error::DecodeError;
 use super::own_layout::decode_own;
 use super::{AppId, Envelope, MessageType, Meta, Payload, RequestKind, SignalKind, Version};
 
 /// The longest message id that is accepted, in bytes.
 pub const ID_LENGTH_MAX: usize = 1024;
-
-/// A way for a peer's message not to be one. Keys are named by their path, such as `meta.parentId`.
-///
-/// ```
-/// use nacp::message::{DecodeError, decode};
-/// assert_eq!(decode(&[0xa0]).unwrap_err(), DecodeError::MissingKey { key: "v" });
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// Not CBOR, or beyond the limits.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// The message is not a map.
-    #[error("a message is a map, the item at byte {offset} is none")]
-    NotAMap {
-        /// Where the item stands.
-        offset: usize,
-    },
-    /// A key of the envelope, of `v` or of `meta` that came before.
-    #[error("key {key} again, its value is at byte {offset}")]
-    DuplicateKey {
-        /// The key.
-        key: &'static str,
-        /// Where its second value stands.
-        offset: usize,
-    },
-    /// A key that a message of this type must have.
-    #[error("key {key} is missing")]
-    MissingKey {
-        /// The key.
-        key: &'static str,
-    },
-    /// A value of another type than the key's.
-    #[error("{key} at byte {offset} is not {expected}")]
-    WrongType {
-        /// The key.
-        key: &'static str,
-        /// What it should be.
-        expected: &'static str,
-        /// Where the value stands.
-        offset: usize,
-    },
-    /// A text of the envelope that is not UTF-8.
-    #[error("{key} at byte {offset} is not UTF-8")]
-    InvalidUtf8 {
-        /// The key.
-        key: &'static str,
-        /// Where the text stands.
-        offset: usize,
-    },
-    /// `type` is none of the nine.
-    #[error("type at byte {offset} is none of the nine")]
-    UnknownType {
-        /// Where the value stands.
-        offset: usize,
-    },
-    /// `meta.kind` is none that this type has.
-    #[error("meta.kind at byte {offset} is none that a {message_type} has", message_type = message_type.as_str())]
-    UnknownKind {
-        /// The message's type.
-        message_type: MessageType,
-        /// Where the value stands.
-        offset: usize,
-    },
-    /// A message id that is empty or longer than [`ID_LENGTH_MAX`].
-    #[error("{key} at byte {offset} has {length} bytes, an id has 1 to {ID_LENGTH_MAX}")]
-    IdLength {
-        /// The key.
-        key: &'static str,
-        /// The refused length, in bytes.
-        length: usize,
-        /// Where the id stands.
-        offset: usize,
-    },
-    /// An App ID that is empty or longer than [`AppId::LENGTH_MAX`].
-    #[error("{key} at byte {offset} has {length} bytes, an App ID has 1 to {max}", max = AppId::LENGTH_MAX)]
-    AppIdLength {
-        /// The key.
-        key: &'static str,
-        /// The refused length, in bytes.
-        length: usize,
-        /// Where the App ID stands.
-        offset: usize,
-    },
-}
 
 /// Decodes the envelope of a message, and checks its payload to be well-formed.
 ///
@@ -123,7 +39,7 @@ pub(super) fn decode_any(bytes: &[u8]) -> Result<Envelope<'_>, DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut values = [None; 8];
     let mut version = [None; 2];
-    let mut meta = [None; 9];
+    let mut meta = [None; 10];
     let mut payload_end = 0;
     let is_map = entries(&mut reader, |reader, key| {
         let Some(index) = envelope_key(key) else {
@@ -242,7 +158,8 @@ const TARGET_SUB_NAME: usize = 5;
 const HIT_SUB_NAME: usize = 6;
 const RELIABLE: usize = 7;
 const TAKEN: usize = 8;
-static META_KEYS: [&str; 9] = [
+const ALSO: usize = 9;
+static META_KEYS: [&str; 10] = [
     "meta.parentId",
     "meta.kind",
     "meta.target",
@@ -252,6 +169,7 @@ static META_KEYS: [&str; 9] = [
     "meta.hitSubName",
     "meta.reliable",
     "meta.taken",
+    "meta.also",
 ];
 
 #[inline]
@@ -266,6 +184,7 @@ fn meta_key(key: &[u8]) -> Option<usize> {
         b"hitSubName" => HIT_SUB_NAME,
         b"reliable" => RELIABLE,
         b"taken" => TAKEN,
+        b"also" => ALSO,
         _ => return None,
     })
 }
@@ -481,6 +400,14 @@ impl<'a> Found<'a, '_> {
         }
     }
 
+    fn byte_string(&self, index: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+        let offset = self.required(index)?;
+        let mut reader = self.reader.at(offset);
+        let item = reader.untagged()?;
+        let bytes = reader.string(item, 2)?;
+        bytes.ok_or_else(|| self.wrong(index, "a byte string", offset))
+    }
+
     #[inline(always)]
     fn integer(&self, index: usize) -> Result<u64, DecodeError> {
         let offset = self.required(index)?;
@@ -585,6 +512,10 @@ impl<'a> Found<'a, '_> {
             MessageType::Signal => Meta::Signal {
                 parent_id: self.id(PARENT_ID)?,
                 kind: self.signal_kind()?,
+            },
+            MessageType::Ack if self.optional(ALSO).is_some() => Meta::AckMany {
+                parent_id: self.id(PARENT_ID)?,
+                also: self.byte_string(ALSO)?,
             },
             MessageType::Ack => Meta::Ack {
                 parent_id: self.id(PARENT_ID)?,

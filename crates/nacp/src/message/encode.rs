@@ -149,7 +149,7 @@ fn segments<'a>(head: &Head<'_>, payload: Option<&'a Payload>) -> (Option<&'a [u
 /// Whether a message of that kind has the `payload` key.
 fn has_payload(meta: &Meta<'_>) -> bool {
     match meta {
-        Meta::Ack { .. } => false,
+        Meta::Ack { .. } | Meta::AckMany { .. } => false,
         Meta::Signal { kind, .. } => *kind == SignalKind::Normal,
         _ => true,
     }
@@ -224,6 +224,13 @@ fn put_meta(sink: &mut impl Sink, meta: &Meta<'_>) {
             put_text(sink, parent_id);
             sink.put(b"\x64kind");
             put_text(sink, kind.as_str());
+        }
+        Meta::AckMany { parent_id, also } => {
+            sink.put(b"\xa2\x68parentId");
+            put_text(sink, parent_id);
+            sink.put(b"\x64also");
+            put_head(sink, 2, also.len() as u64);
+            sink.put(also);
         }
         Meta::Ack { parent_id, taken } => {
             sink.put(if taken.is_some() { b"\xa2" } else { b"\xa1" });

@@ -3,8 +3,10 @@
 //! What this module keeps true: a [`Head`] always encodes to a legal envelope, and a decoded [`Envelope`] has passed
 //! every limit of `docs/wire.md`. Payloads stay opaque bytes here; only [`Payload`] looks inside, when the user asks.
 
+pub(crate) mod ack;
 mod cbor;
 mod decode;
+mod decode_error;
 mod encode;
 mod ids;
 mod own_layout;
@@ -14,7 +16,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 pub use cbor::Malformed;
-pub use decode::{DecodeError, ID_LENGTH_MAX, decode};
+pub use decode::{ID_LENGTH_MAX, decode};
+pub use decode_error::DecodeError;
 pub(crate) use encode::Encoder;
 pub use encode::{Encoded, encode};
 pub use ids::{AppId, InvalidAppId, MessageId};
@@ -159,6 +162,14 @@ pub enum Meta<'a> {
         /// acknowledges nothing else. Written only if set.
         taken: Option<u64>,
     },
+    /// \[X\] feature `batched-acks`: an ack that names many messages, whose ids differ only in the number at their end.
+    AckMany {
+        /// The id of the first.
+        parent_id: Cow<'a, str>,
+        /// `also`, a byte string: for each further one, how much larger its number is than that of the one before, as a
+        /// little-endian base-128 varint.
+        also: Cow<'a, [u8]>,
+    },
 }
 
 impl Meta<'_> {
@@ -173,7 +184,7 @@ impl Meta<'_> {
             Self::Request { .. } => MessageType::Request,
             Self::Response { .. } => MessageType::Response,
             Self::Signal { .. } => MessageType::Signal,
-            Self::Ack { .. } => MessageType::Ack,
+            Self::Ack { .. } | Self::AckMany { .. } => MessageType::Ack,
         }
     }
 }

@@ -69,13 +69,18 @@ impl<'a> Scan<'a> {
         Some(byte)
     }
 
-    /// The bytes of a text of up to 64 KiB.
     #[inline(always)]
     fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = match self.byte()? {
-            head @ 0x60..=0x77 => usize::from(head - 0x60),
-            0x78 => usize::from(self.byte()?),
-            0x79 => usize::from(self.byte()?) << 8 | usize::from(self.byte()?),
+        self.string(0x60)
+    }
+
+    /// The bytes of a text (0x60) or byte string (0x40) of up to 64 KiB.
+    #[inline(always)]
+    fn string(&mut self, major: u8) -> Option<&'a [u8]> {
+        let length = match self.byte()?.checked_sub(major)? {
+            length @ 0..=0x17 => usize::from(length),
+            0x18 => usize::from(self.byte()?),
+            0x19 => usize::from(self.byte()?) << 8 | usize::from(self.byte()?),
             _ => return None,
         };
         let (bytes, left) = self.left.split_at_checked(length)?;
@@ -131,6 +136,12 @@ impl<'a> Scan<'a> {
                 parent_id: self.parent_id()?,
                 taken: None,
             },
+            (b"ack", 2) => {
+                let parent_id = self.parent_id()?;
+                self.expect(b"\x64also")?;
+                let also = Cow::Borrowed(self.string(0x40)?);
+                Meta::AckMany { parent_id, also }
+            }
             (b"request", 2) => {
                 self.expect(b"\x64kind")?;
                 let kind = self.request_kind()?;
@@ -212,6 +223,12 @@ mod tests {
             id().prop_map(|parent_id| Meta::Ack {
                 parent_id,
                 taken: None
+            }),
+            (id(), prop::collection::vec(any::<u8>(), 1..300)).prop_map(|(parent_id, also)| {
+                Meta::AckMany {
+                    parent_id,
+                    also: Cow::Owned(also),
+                }
             }),
             (kind(), name()).prop_map(|(kind, target)| Meta::Request {
                 kind,

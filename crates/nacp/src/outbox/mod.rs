@@ -27,12 +27,12 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    fn add(&mut self, bytes: u64) {
+    pub(crate) fn add(&mut self, bytes: u64) {
         self.messages += 1;
         self.bytes += bytes;
     }
 
-    fn sub(&mut self, bytes: u64) {
+    pub(crate) fn sub(&mut self, bytes: u64) {
         self.messages -= 1;
         self.bytes -= bytes;
     }
@@ -136,6 +136,10 @@ impl Outbox {
     fn count_in_backlog(&mut self, key: Key) {
         let outgoing = &mut self.records[key];
         outgoing.place = Place::Backlog;
+        // What is forwarded has a bound of its own for each destination.
+        if matches!(outgoing.class, Class::Forwarded { .. }) {
+            return;
+        }
         self.backlog.add(outgoing.bytes);
         let ages = if outgoing.class.is_notify() {
             &mut self.notifies
@@ -148,6 +152,7 @@ impl Outbox {
     /// Backlog (or urgent lane) → Submitted.
     pub(crate) fn submit(&mut self, queues: &mut Queues, seq: u64) -> &Outgoing {
         let key = self.by_seq[&seq];
+        self.records[key].left = true;
         if matches!(self.records[key].class, Class::Control) {
             self.records[key].place = Place::Submitted;
         } else {
@@ -213,6 +218,7 @@ impl Outbox {
             matches!(outgoing.class, Class::Control),
             outgoing.class.needs_ack(),
         );
+        let forwarded = matches!(outgoing.class, Class::Forwarded { .. });
         queues.list(outgoing).unlink(&mut self.records, key);
         match place {
             Place::AckPending(_) if control => self.control_age.unlink(&mut self.records, key),
@@ -220,7 +226,7 @@ impl Outbox {
                 self.pending.sub(bytes);
                 self.pending_age.unlink(&mut self.records, key);
             }
-            Place::Backlog if !control => {
+            Place::Backlog if !control && !forwarded => {
                 self.backlog.sub(bytes);
                 self.notifies.remove(&seq);
                 self.others.remove(&seq);

@@ -25,8 +25,8 @@ pub(crate) enum Place {
 pub(crate) enum Class {
     /// Complete when accepted; evicted first (CAP-2).
     Notify,
-    /// A lossless chunk of the stream of this served request (MSG-11).
-    Chunk { serving: u64 },
+    /// A lossless chunk of the stream of this served request, whose id is `parent` (MSG-11).
+    Chunk { serving: u64, parent: MessageId },
     /// A lossless hit of a subscription (MSG-11).
     Hit,
     /// Its waiter has the same sequence number.
@@ -77,6 +77,8 @@ pub(crate) struct Outgoing {
     pub(crate) place: Place,
     /// Whether its fate becomes an event (MSG-5).
     pub(crate) tracked: bool,
+    /// Whether the transport ever had it: then the remote may have it, wherever it is now.
+    pub(crate) left: bool,
     /// How often in a row the link broke while it was the oldest unACKed (MSG-9).
     pub(crate) breaks: u32,
     queue: Neighbours,
@@ -95,6 +97,7 @@ impl Outgoing {
             encoded,
             place: Place::Backlog,
             tracked: false,
+            left: false,
             breaks: 0,
             queue: Neighbours::default(),
             age: Neighbours::default(),

@@ -23,6 +23,7 @@ pub struct Sent {
     pub hit: Option<String>,
     pub reliable: bool,
     pub taken: Option<u64>,
+    pub acked: Vec<String>,
     pub payload: Payload,
     pub bytes: Bytes,
 }
@@ -379,6 +380,13 @@ pub fn kinds(sent: &[Sent]) -> Vec<&'static str> {
     sent.iter().map(|message| message.kind.as_str()).collect()
 }
 
+fn ids_of(meta: &Meta<'_>) -> Vec<String> {
+    meta.acknowledged()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
 fn decoded(transmit: Transmit) -> Sent {
     let bytes = transmit.message.to_bytes();
     assert_eq!(bytes.len(), transmit.message.len());
@@ -396,6 +404,7 @@ fn decoded(transmit: Transmit) -> Sent {
         hit: None,
         reliable: false,
         taken: None,
+        acked: Vec::new(),
         payload: envelope.payload_of(&bytes),
         bytes: bytes.clone(),
     };
@@ -425,7 +434,9 @@ fn decoded(transmit: Transmit) -> Sent {
         Meta::Ack { parent_id, taken } => {
             sent.parent = Some(parent_id.to_string());
             sent.taken = *taken;
+            sent.acked = ids_of(&envelope.meta);
         }
+        Meta::AckMany { .. } => sent.acked = ids_of(&envelope.meta),
         Meta::Register | Meta::Unregister | Meta::Subscribe | Meta::Unsubscribe => {}
     }
     sent

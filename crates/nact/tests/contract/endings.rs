@@ -1,6 +1,6 @@
 //! How channels end: in order, cut, or one direction first.
 
-use nact::{ReceiveError, SendError, Transports};
+use nact::{ReceiveError, SendError};
 
 use crate::place::{Place, connect, content, message, receive, send_once};
 
@@ -35,21 +35,21 @@ pub async fn a_cut_in_the_middle_of_a_message_gives_no_message_b02(place: &Place
         .await
         .is_some()
     {}
+    // So that something of them has come, whatever the transport does between.
+    let mut messages = receive(far.receiver.as_mut(), 1).await;
     drop(near);
-    let mut messages = Vec::new();
     let end = loop {
         match far.receiver.receive(&mut messages).await {
             Ok(()) => {}
             Err(end) => break end,
         }
     };
-    assert_eq!(end.reason(), "connection-cut");
-    assert!(!end.is_violation());
+    assert!(place.cut_reasons.contains(&end.reason()), "{end:?}");
     assert!(messages == [content(1, 10), content(3, 10)] || messages == [content(1, 10)]);
 }
 
 pub async fn nothing_of_a_cut_channel_survives_into_the_next_b11(place: &Place) {
-    let transports = Transports::default();
+    let transports = place.transports();
     let mut listener = transports.listen(&place.url).await.unwrap();
     for round in 1..=5 {
         let (mut near, mut far) = connect(&transports, listener.as_mut()).await;
@@ -74,7 +74,7 @@ pub async fn sending_to_one_who_is_gone_fails_and_stays_failed(place: &Place) {
             break error;
         }
     };
-    assert!(matches!(error, SendError::Io(_)), "{error:?}");
+    assert!(place.gone_reasons.contains(&error.reason()), "{error:?}");
     near.sender.push(message(2, 1000));
     assert!(!near.sender.wants_more());
     assert!(matches!(near.sender.close().await, Err(SendError::Closed)));

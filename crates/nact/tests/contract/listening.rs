@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use nact::{DialError, ListenError, Transports};
+use nact::{DialError, ListenError};
 
 use crate::place::{Place, connect, content, message, receive};
 
@@ -11,7 +11,7 @@ pub async fn dialling_where_nobody_listens_is_refused(place: &Place) {
     let listener = place.listen().await;
     let url = listener.local_url().to_string();
     drop(listener);
-    let error = Transports::default().dial(&url).await.unwrap_err();
+    let error = place.transports().dial(&url).await.unwrap_err();
     assert!(matches!(error, DialError::Refused { .. }), "{error:?}");
     assert!(
         error.to_string().contains(&url),
@@ -21,7 +21,7 @@ pub async fn dialling_where_nobody_listens_is_refused(place: &Place) {
 
 pub async fn a_place_that_is_taken_is_a_clear_error(place: &Place) {
     let mut listener = place.listen().await;
-    let (transports, url) = (Transports::default(), listener.local_url().to_string());
+    let (transports, url) = (place.transports(), listener.local_url().to_string());
     for _ in 0..3 {
         let error = transports.listen(&url).await.unwrap_err();
         assert!(
@@ -32,8 +32,8 @@ pub async fn a_place_that_is_taken_is_a_clear_error(place: &Place) {
     }
     // The one who has it is none the worse; what the attempts left in its queue is gone or closed.
     let (mut near, mut far) = loop {
-        let dialled = transports.dial(&url).await.unwrap();
-        let mut accepted = listener.accept().await.unwrap();
+        let (dialled, accepted) = tokio::join!(transports.dial(&url), listener.accept());
+        let (dialled, mut accepted) = (dialled.unwrap(), accepted.unwrap());
         accepted.sender.push(message(1, 1));
         if accepted.sender.flush().await.is_ok() {
             break (dialled, accepted);
@@ -45,7 +45,7 @@ pub async fn a_place_that_is_taken_is_a_clear_error(place: &Place) {
 
 pub async fn a_place_is_free_again_when_its_listener_is_gone(place: &Place) {
     let mut url = place.url.clone();
-    let transports = Transports::default();
+    let transports = place.transports();
     for _ in 0..5 {
         let mut listener = transports.listen(&url).await.unwrap();
         url = listener.local_url().to_string();
@@ -59,7 +59,7 @@ pub async fn a_place_is_free_again_when_its_listener_is_gone(place: &Place) {
 }
 
 pub async fn several_channels_of_one_listener_are_independent(place: &Place) {
-    let transports = Transports::default();
+    let transports = place.transports();
     let mut listener = transports.listen(&place.url).await.unwrap();
     let (mut near_1, mut far_1) = connect(&transports, listener.as_mut()).await;
     let (near_2, far_2) = connect(&transports, listener.as_mut()).await;
@@ -71,7 +71,7 @@ pub async fn several_channels_of_one_listener_are_independent(place: &Place) {
 }
 
 pub async fn a_dropped_accept_loses_no_connection(place: &Place) {
-    let transports = Transports::default();
+    let transports = place.transports();
     let mut listener = transports.listen(&place.url).await.unwrap();
     let url = listener.local_url().to_string();
     for _ in 0..20 {

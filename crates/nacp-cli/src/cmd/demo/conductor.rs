@@ -4,6 +4,7 @@
 //! and counts as done only when they are online again; so each one hits a working link in the middle of the job.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
@@ -44,6 +45,10 @@ pub struct Conductor<'a> {
     pub state: watch::Receiver<State>,
     /// Where to say what is done.
     pub marks: Marks,
+    /// Chunks between two faults, at least.
+    pub gap: usize,
+    /// Chunks before the last one, which waits for the last fault.
+    pub last: usize,
     /// What is waited for, for the error when it does not come.
     pub awaits: &'a Cell<&'static str>,
 }
@@ -54,56 +59,63 @@ impl Conductor<'_> {
         let all =
             |wanted: fn(&Fault) -> bool| steps.iter().filter(|step| wanted(&step.fault)).count();
         let cuts_planned = all(|fault| matches!(fault, Fault::Cut { .. }));
-        let mut cuts = 0;
+        let (mut cuts, mut resumed_at) = (0, 0);
         for step in steps {
-            self.until("chunks", |state| {
-                state.chunks >= step.after_chunks && both_online(state)
-            })
-            .await;
+            // What was held up by the last fault comes in a rush: let the job go on a little before the next one.
+            let due = step
+                .after_chunks
+                .max((resumed_at + self.gap).min(self.last));
+            self.until("chunks", |state| state.chunks >= due && both_online(state))
+                .await;
             match step.fault {
-                Fault::Cut { after_bytes } => {
+                Fault::Cut {
+                    after_bytes,
+                    outage,
+                } => {
                     cuts += 1;
-                    self.cut(cuts, cuts_planned, after_bytes).await;
+                    let name = format!("cut {cuts} of {cuts_planned}");
+                    self.cut(&name, cuts as u64, after_bytes, outage).await;
                 }
                 Fault::BlackHole => self.black_hole().await,
-                Fault::Slow { bytes_per_s, time } => {
-                    let condition = Condition::Slow { bytes_per_s };
-                    self.proxy.set_both(condition);
-                    self.mark(
-                        Tone::Bad,
-                        &format!("slow: {bytes_per_s} bytes a second, for {time:?}"),
-                    )
-                    .await;
-                    tokio::time::sleep(time).await;
-                    self.proxy.set_both(Condition::Open);
-                    self.mark(Tone::Good, "fast again").await;
-                }
+                Fault::Slow { bytes_per_s, time } => self.slow(bytes_per_s, time).await,
             }
+            self.until("both programs to be online again", both_online)
+                .await;
+            resumed_at = self.state.borrow().chunks;
         }
-        self.until("both programs to be online", both_online).await;
         self.mark(Tone::Plain, "that was the last fault").await;
         self.awaits.set("the rest of the job");
     }
 
-    async fn cut(&mut self, number: usize, planned: usize, after_bytes: u64) {
+    async fn cut(&mut self, name: &str, number: u64, after_bytes: u64, outage: Duration) {
         let before = *self.state.borrow();
         self.awaits.set("bytes to cut");
         self.proxy.cut_after(Direction::ToDialler, after_bytes);
-        self.proxy.cuts(number as u64).await;
+        self.proxy.cuts(number).await;
+        self.proxy.set_both(Condition::BlackHole);
         let chunks = self.state.borrow().chunks;
-        self.mark(
-            Tone::Bad,
-            &format!("cut {number} of {planned}: reset, after {chunks} chunks"),
-        )
-        .await;
+        let text =
+            format!("{name}: reset after {chunks} chunks, then {outage:?} without a network");
+        self.mark(Tone::Bad, &text).await;
         self.until("the client to notice the cut", |state| {
             state.client.offline_count > before.client.offline_count
         })
         .await;
-        self.until("the client to be online again", |state| {
-            state.client.is_online
-        })
+        tokio::time::sleep(outage).await;
+        self.proxy.set_both(Condition::Open);
+        self.mark(Tone::Good, "the network is back").await;
+    }
+
+    async fn slow(&mut self, bytes_per_s: u64, time: Duration) {
+        self.proxy.set_both(Condition::Slow { bytes_per_s });
+        self.mark(
+            Tone::Bad,
+            &format!("slow: {bytes_per_s} bytes a second, for {time:?}"),
+        )
         .await;
+        tokio::time::sleep(time).await;
+        self.proxy.set_both(Condition::Open);
+        self.mark(Tone::Good, "fast again").await;
     }
 
     async fn black_hole(&mut self) {
@@ -118,8 +130,6 @@ impl Conductor<'_> {
         .await;
         self.proxy.set_both(Condition::Open);
         self.mark(Tone::Good, "the black hole is over").await;
-        self.until("both programs to be online again", both_online)
-            .await;
     }
 
     async fn until(&mut self, what: &'static str, reached: impl FnMut(&State) -> bool) {

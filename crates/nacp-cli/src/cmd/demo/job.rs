@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
@@ -29,6 +30,9 @@ pub const CLIENT: &str = "demo-client";
 const JOB_TIME_US: usize = 6_000_000;
 /// The longest pause between two chunks.
 const PACE_MAX_US: usize = 250_000;
+
+/// Between two lines about the depth of the Backlog, at least.
+const WAIT_MARK_INTERVAL: Duration = Duration::from_millis(150);
 
 /// What came of it.
 #[derive(Debug)]
@@ -53,6 +57,7 @@ pub struct Job<'a> {
     chunks: Vec<Entry>,
     sent: usize,
     waiting: usize,
+    next_wait_mark: Duration,
     state: watch::Sender<State>,
 }
 
@@ -69,6 +74,7 @@ impl<'a> Job<'a> {
             chunks: Vec::new(),
             sent: 0,
             waiting: 0,
+            next_wait_mark: Duration::ZERO,
             state: watch::Sender::default(),
         }
     }
@@ -114,6 +120,8 @@ impl<'a> Job<'a> {
             proxy: &proxy,
             state: self.state.subscribe(),
             marks,
+            gap: self.expected / 12,
+            last: self.expected.saturating_sub(1),
             awaits,
         };
         let mut conductor = pin!(conductor.conduct(&steps));
@@ -146,10 +154,11 @@ impl<'a> Job<'a> {
         mut client: Program,
         mut worker: Program,
     ) -> Result<(), Failure> {
+        // One after the other: if both left at once, each would wait for the other's answer.
         client.dismiss();
+        client.ended().await;
         worker.dismiss();
-        let (client, worker) = (client.ended(), worker.ended());
-        tokio::join!(client, worker);
+        worker.ended().await;
         while let Some((who, line)) = heard.recv().await {
             if let (Who::Worker, Some(Line::Sent { chunks })) = (who, line) {
                 self.sent = chunks;
@@ -211,9 +220,8 @@ impl<'a> Job<'a> {
                 self.timeline
                     .mark(who, Tone::Bad, &format!("dropped: {cause}"))?;
             }
-            Line::Waiting { messages } => {
-                self.waiting = messages;
-                self.progress();
+            Line::Waiting { messages: count } => {
+                self.wait(count)?;
             }
             Line::Sent { chunks } => {
                 self.sent = chunks;
@@ -234,6 +242,23 @@ impl<'a> Job<'a> {
         Ok(None)
     }
 
+    /// The depth of the worker's Backlog, now and then as a line.
+    fn wait(&mut self, count: usize) -> Result<(), Failure> {
+        self.waiting = count;
+        self.progress();
+        let now = self.timeline.elapsed();
+        if self.state.borrow().worker.is_online || count == 0 || now < self.next_wait_mark {
+            return Ok(());
+        }
+        self.next_wait_mark = now + WAIT_MARK_INTERVAL;
+        let wait = if count == 1 { "waits" } else { "wait" };
+        self.timeline.mark(
+            Who::Worker,
+            Tone::Plain,
+            &format!("{} {wait}", messages(count)),
+        )
+    }
+
     /// How far the job is: by what arrived, or, where chunks may be lost, by what was sent.
     fn progress(&self) {
         let delivered = self.chunks.len();
@@ -250,10 +275,8 @@ impl<'a> Job<'a> {
         let text = match (resumed, who) {
             (false, _) => "online".to_owned(),
             (true, Who::Worker) => {
-                format!(
-                    "online again, replays {} messages",
-                    std::mem::take(&mut self.waiting)
-                )
+                let waiting = std::mem::take(&mut self.waiting);
+                format!("online again, replays {}", messages(waiting))
             }
             (true, _) => "online again".to_owned(),
         };
@@ -287,4 +310,8 @@ impl<'a> Job<'a> {
         args.extend(self.args.base.then(|| "--base".into()));
         args
     }
+}
+
+fn messages(count: usize) -> String {
+    format!("{count} message{}", if count == 1 { "" } else { "s" })
 }

@@ -23,8 +23,9 @@ use serde_json::json;
 
 use crate::duration;
 use crate::failure::Failure;
+use crate::handlers::Totals;
 use crate::output;
-use crate::tree_hash::SKIPPED_BY_DEFAULT;
+use crate::tree_hash::{Entry, SKIPPED_BY_DEFAULT};
 use job::{Job, Outcome};
 use timeline::Timeline;
 use verdict::{Verdict, totals};
@@ -69,6 +70,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let seed = args
         .seed
         .unwrap_or_else(|| u64::from(crate::random::word() as u16));
+    announce(&args)?;
     let (dir, skip) = (args.dir.clone(), args.skip.clone());
     let expected = blocking(move || verdict::expected(&dir, &skip))
         .await?
@@ -92,37 +94,40 @@ async fn blocking<T: Send + 'static>(
         .map_err(Failure::failed)
 }
 
-fn introduce(args: &Args, seed: u64, expected: &[crate::tree_hash::Entry]) -> Result<(), Failure> {
-    let here = totals(expected);
+fn announce(args: &Args) -> Result<(), Failure> {
     if args.json {
-        return output::line(
-            &json!({"line": "start", "dir": args.dir, "skip": args.skip, "files": here.files,
-                "bytes": here.bytes, "lossless": !args.base, "seed": seed})
-            .to_string(),
-        );
+        return Ok(());
     }
-    let streams = if args.base {
-        "base protocol: chunks may be lost"
-    } else {
-        "lossless streams"
-    };
     let skipped = match &args.skip[..] {
         [] => String::new(),
         names => format!(", without {}", names.join(" and ")),
     };
     output::line(&format!(
-        "hashing {}{skipped}: {} files, {} bytes; {streams}; seed {seed}",
-        args.dir.display(),
-        here.files,
-        here.bytes,
+        "hashing {}{skipped}, here first",
+        args.dir.display()
     ))
 }
 
-async fn judge(
-    args: &Args,
-    expected: Vec<crate::tree_hash::Entry>,
-    outcome: &Outcome,
-) -> Result<Verdict, Failure> {
+fn introduce(args: &Args, seed: u64, expected: &[Entry]) -> Result<(), Failure> {
+    let Totals { files, bytes, .. } = totals(expected);
+    if args.json {
+        return output::line(
+            &json!({"line": "start", "dir": args.dir, "skip": args.skip, "files": files,
+                "bytes": bytes, "lossless": !args.base, "seed": seed})
+            .to_string(),
+        );
+    }
+    let streams = if args.base {
+        "as the base protocol does it: chunks may be lost"
+    } else {
+        "lossless streams"
+    };
+    output::line(&format!(
+        "{files} files, {bytes} bytes; now by the worker, for the client, {streams}; seed {seed}"
+    ))
+}
+
+async fn judge(args: &Args, expected: Vec<Entry>, outcome: &Outcome) -> Result<Verdict, Failure> {
     let (dir, skip) = (args.dir.clone(), args.skip.clone());
     let (chunks, sent, answer) = (outcome.chunks.clone(), outcome.sent, outcome.answer);
     blocking(move || {

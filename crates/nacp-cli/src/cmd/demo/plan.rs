@@ -8,10 +8,13 @@ use std::time::Duration;
 /// What is done to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A reset, when so many more bytes have come from the worker: mostly in the middle of a frame.
+    /// A reset, when so many more bytes have come from the worker: mostly in the middle of a frame. Then there is no
+    /// network for a while.
     Cut {
         /// That many.
         after_bytes: u64,
+        /// That long.
+        outage: Duration,
     },
     /// Nothing passes, until both sides have noticed.
     BlackHole,
@@ -36,22 +39,15 @@ pub struct Step {
 /// Three cuts, a slow stretch and a black hole, spread over a job of so many chunks.
 pub fn plan(chunks: usize, seed: u64) -> [Step; 5] {
     let mut random = SplitMix(seed);
-    let faults = [
-        Fault::Cut {
-            after_bytes: random.below(200),
-        },
-        Fault::Slow {
-            bytes_per_s: 16_000,
-            time: Duration::from_millis(600),
-        },
-        Fault::Cut {
-            after_bytes: random.below(200),
-        },
-        Fault::BlackHole,
-        Fault::Cut {
-            after_bytes: random.below(200),
-        },
-    ];
+    let mut cut = || Fault::Cut {
+        after_bytes: random.below(200),
+        outage: Duration::from_millis(200 + random.below(300)),
+    };
+    let slow = Fault::Slow {
+        bytes_per_s: 6_000,
+        time: Duration::from_millis(600),
+    };
+    let faults = [cut(), slow, cut(), Fault::BlackHole, cut()];
     let mut due = 0;
     let mut steps = faults.into_iter().enumerate().map(|(index, fault)| {
         // Sixths of the job, each up to a twelfth early or late; the last chunk waits for the last fault.

@@ -4,10 +4,11 @@
 //! bottom are for terminals only.
 
 use std::io::IsTerminal as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::failure::Failure;
 use crate::output;

@@ -28,9 +28,19 @@ const MS_MAX: f64 = 8.64e15;
 impl Date {
     /// The nearest date to a number of seconds.
     pub(super) fn from_seconds(seconds: f64) -> Option<Self> {
-        let ms = (seconds * 1000.0).round();
+        let nearest = (seconds * 1000.0).round();
+        if nearest.is_nan() || nearest.abs() > MS_MAX {
+            return None;
+        }
         #[allow(clippy::cast_possible_truncation)] // whole and in range
-        (ms.abs() <= MS_MAX).then_some(Self { ms: ms as i64 })
+        let ms = nearest as i64;
+        // Seconds of two dates always differ; but beyond the year 141,000 the product is rounded so coarsely that it may
+        // name the neighbour of the date that was meant.
+        let exact = [ms, ms - 1, ms + 1]
+            .into_iter()
+            .map(|ms| Self { ms })
+            .find(|date| date.seconds() == seconds);
+        Some(exact.unwrap_or(Self { ms }))
     }
 
     /// As [`from_seconds`](Self::from_seconds), but only if nothing is lost by it.

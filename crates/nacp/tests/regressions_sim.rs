@@ -1,0 +1,280 @@
+//! Failures that the simulator found, each as a short script.
+
+mod rig;
+
+use nacp::*;
+use rig::*;
+
+/// A queue that overflowed while a link changed its connection left the link in the turn of the old one for ever.
+#[test]
+fn link_14_a_takeover_that_evicts_goes_on_over_the_new_connection() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 1);
+    let same = Rig::registration(Some("one"), &[], false);
+    let old = rig.register_as("b", &same);
+    rig.call("b", "first");
+    rig.out(old);
+    rig.call("b", "second");
+    let new = rig.accept();
+    rig.send_register(new, "b", &same);
+    let sent = rig.out(new);
+    let calls: Vec<_> = sent.iter().filter(|sent| sent.target.is_some()).collect();
+    assert_eq!(calls.len(), 1, "{sent:?}");
+    assert_eq!(calls[0].text(), "second");
+}
+
+const LOSSLESS: &[&str] = &["reliable-notify", "stream-credit"];
+
+/// A lossless event request of "b", which acks nothing of itself.
+fn lossless(rig: &mut Rig, registration: &Payload) -> (PeerId, ServingId) {
+    let peer = rig.register_as("b", registration);
+    rig.ask(peer, "b", "r1", RequestKind::Event, "do");
+    let serving = requests(&rig.events())[0].0;
+    rig.out(peer);
+    (peer, serving)
+}
+
+/// A chunk that fell to the caps kept its place in the window for ever, because nobody could take it.
+#[test]
+fn msg_11_an_evicted_chunk_gives_its_place_in_the_window_back() {
+    let mut rig = Rig::new(|config| {
+        config.queue_count_max = 1;
+        config.stream_window = 1;
+    });
+    let (_, serving) = lossless(&mut rig, &Rig::registration(Some("one"), LOSSLESS, false));
+    let emit = |rig: &mut Rig| rig.nacp.emit(rig.now, serving, &text("chunk"), false);
+    emit(&mut rig).unwrap();
+    assert_eq!(emit(&mut rig), Err(SendError::Full));
+    rig.signal_to("b", "pushes the chunk out");
+    let events = rig.events();
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::StreamWritable { .. })),
+        "{events:?}"
+    );
+}
+
+/// The answer was queued as ok already when a chunk before it fell to the caps.
+#[test]
+fn msg_11_an_answer_that_waits_behind_an_evicted_chunk_is_not_ok() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 2);
+    let (peer, serving) = lossless(&mut rig, &Rig::registration(Some("one"), LOSSLESS, false));
+    rig.nacp
+        .emit(rig.now, serving, &text("chunk"), false)
+        .unwrap();
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("done")), false)
+        .unwrap();
+    rig.signal_to("b", "pushes the chunk out");
+    let sent = rig.out(peer);
+    let answers: Vec<_> = sent
+        .iter()
+        .filter(|sent| sent.parent.as_deref() == Some("r1") && sent.is_ok.is_some())
+        .map(|sent| (sent.is_ok, sent.why.as_deref()))
+        .collect();
+    assert_eq!(answers, [(Some(false), Some("response-evicted"))]);
+}
+
+/// A chunk that fell out of AckPending was lost with the connection, and the stream ended ok without it.
+#[test]
+fn msg_11_a_chunk_that_left_ack_pending_and_was_lost_ends_its_stream_not_ok() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 1);
+    let same = Rig::registration(Some("one"), LOSSLESS, false);
+    let (peer, serving) = lossless(&mut rig, &same);
+    rig.nacp
+        .emit(rig.now, serving, &text("chunk"), false)
+        .unwrap();
+    rig.out(peer);
+    rig.signal_to("b", "pushes the chunk out of AckPending");
+    rig.out(peer);
+    rig.cut(peer);
+    let peer = rig.register_as("b", &same);
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("done")), false)
+        .unwrap();
+    let sent = rig.out(peer);
+    let answer = sent.iter().find(|sent| sent.is_ok.is_some()).unwrap();
+    assert_eq!(
+        (answer.is_ok, answer.why.as_deref()),
+        (Some(false), Some("stream-evicted"))
+    );
+}
+
+/// Who lost interest in a lossless stream took no chunk any more, and its handler waited for that for ever.
+#[test]
+fn msg_11_the_writer_of_a_stream_that_nobody_reads_any_more_is_not_held_up() {
+    let mut rig = Rig::new(|config| config.stream_window = 2);
+    let same = Rig::registration(Some("one"), LOSSLESS, false);
+    let peer = rig.register_as("b", &same);
+    let call = rig.event_call("b", "count");
+    let id = rig.id_of(call);
+    rig.out(peer);
+    let name = format!("nacp:event:{id}:process");
+    let chunk = |rig: &mut Rig, peer| {
+        let chunk_id = rig.new_id();
+        let meta = nacp::message::Meta::Notify {
+            parent_id: id.as_str().into(),
+            target_sub_name: name.as_str().into(),
+            hit_sub_name: name.as_str().into(),
+            reliable: true,
+        };
+        rig.send(peer, "b", &chunk_id, meta, Some(&text("chunk")));
+    };
+    let taken = |sent: &[Sent]| sent.iter().filter_map(|sent| sent.taken).max();
+    chunk(&mut rig, peer);
+    assert_eq!(taken(&rig.out(peer)), None, "it may be read yet");
+    rig.nacp.cancel(rig.now, call);
+    assert!(taken(&rig.out(peer)) > Some(1_000_000), "at once");
+    chunk(&mut rig, peer);
+    assert!(taken(&rig.out(peer)) > Some(1_000_000), "for each chunk");
+    rig.cut(peer);
+    let peer = rig.accept();
+    rig.send_register(peer, "b", &same);
+    assert!(
+        taken(&rig.out(peer)) > Some(1_000_000),
+        "and over a new connection"
+    );
+    rig.answer(peer, "b", &id, None, &text("done"));
+    rig.out(peer);
+    rig.cut(peer);
+    let peer = rig.accept();
+    rig.send_register(peer, "b", &same);
+    assert_eq!(taken(&rig.out(peer)), None, "until it is answered");
+}
+
+fn unregister(rig: &mut Rig, peer: PeerId) {
+    let id = rig.new_id();
+    rig.send(peer, "b", &id, nacp::message::Meta::Unregister, None);
+}
+
+/// Its goodbye was forgotten when the link went offline before our reply was accepted: it was kept for a whole grace.
+#[test]
+fn link_10_an_app_that_said_goodbye_is_dropped_even_if_it_falls_silent_before_our_reply_is_accepted()
+ {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let call = rig.call("b", "never acked");
+    rig.out(peer);
+    unregister(&mut rig, peer);
+    rig.advance(10_000 * MS);
+    let events = rig.events();
+    assert_eq!(links(&events), [("dropped", "b".to_owned())]);
+    assert_eq!(outcomes(&events), [(call, Outcome::PeerGone)]);
+    assert_eq!(closed(&events), [(peer, "unregistered".to_owned())]);
+}
+
+/// It came back before our reply to its goodbye was accepted, and found all that it had given up.
+#[test]
+fn link_10_an_app_that_said_goodbye_comes_back_as_a_new_one() {
+    let mut rig = Rig::new(|_| {});
+    let old = rig.register("b");
+    let call = rig.call("b", "to the one that left");
+    unregister(&mut rig, old);
+    let new = rig.accept();
+    rig.send_register(new, "b", &Rig::registration(None, &[], false));
+    let events = rig.events();
+    assert_eq!(
+        links(&events),
+        [("dropped", "b".to_owned()), ("online", "b".to_owned())]
+    );
+    assert_eq!(outcomes(&events), [(call, Outcome::PeerGone)]);
+    assert_eq!(closed(&events), [(old, "unregistered".to_owned())]);
+    assert_eq!(kinds(&rig.out(new)), ["ack", "response"]);
+}
+
+/// Chunks of a long declaration were overtaken by small messages, which the remote does not understand before it.
+#[test]
+fn link_8_nothing_passes_a_large_answer_to_a_register() {
+    let mut rig = Rig::new(|config| config.large_message_bytes = 100);
+    let peer = rig.register("b");
+    rig.cut(peer);
+    rig.signal_to("b", "waits");
+    let peer = rig.accept();
+    rig.send_register(peer, "b", &Rig::registration(None, &[], false));
+    let answer = rig.submit(peer);
+    assert_eq!(kinds(&answer), ["ack", "response"]);
+    assert!(rig.nacp.poll_urgent(rig.now, peer).is_none());
+    rig.nacp.handle_accepted(rig.now, peer, answer[0].token);
+    assert!(rig.submit(peer).is_empty(), "its last byte is not out");
+    while rig.nacp.poll_wake().is_some() {}
+    rig.nacp.handle_accepted(rig.now, peer, answer[1].token);
+    assert_eq!(rig.nacp.poll_wake(), Some(peer));
+    assert_eq!(kinds(&rig.submit(peer)), ["signal"]);
+}
+
+/// Who lost interest in the answer took the unsubscribe itself back, and the remote sent hits for ever.
+#[test]
+fn sub_1_an_unsubscribe_is_sent_though_nobody_waits_for_its_answer() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let sub = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "a:*", false)
+        .unwrap();
+    let id = rig.id_of(sub);
+    rig.out(peer);
+    rig.ack(peer, "b", &id);
+    rig.answer(peer, "b", &id, None, &text("ok"));
+    rig.out(peer);
+    let call = rig.nacp.unsubscribe(rig.now, sub).unwrap();
+    rig.nacp.cancel(rig.now, call);
+    assert_eq!(kinds(&rig.out(peer)), ["unsubscribe"]);
+}
+
+/// A subscribe that waits to be sent again may be known at the remote: taking it back is not enough.
+#[test]
+fn sub_1_a_subscribe_that_left_once_is_undone_at_the_remote() {
+    for by_timeout in [false, true] {
+        let mut rig = Rig::new(|_| {});
+        let peer = rig.register("b");
+        let sub = rig
+            .nacp
+            .subscribe(rig.now, &app("b"), "a:*", false)
+            .unwrap();
+        rig.out(peer);
+        rig.cut(peer);
+        if by_timeout {
+            rig.advance(10_000 * MS);
+        } else {
+            assert_eq!(rig.nacp.unsubscribe(rig.now, sub), None);
+        }
+        let peer = rig.register_unacked("b");
+        assert_eq!(kinds(&rig.out(peer)), ["unsubscribe"]);
+    }
+}
+
+/// The answer of a program that is no more, late on the wire, took the binding from the one that had restarted.
+#[test]
+fn link_14_a_late_answer_of_an_old_incarnation_does_not_take_the_binding() {
+    let mut rig = Rig::new(|_| {});
+    let old = rig.dial("b");
+    let register = rig.out(old)[0].id.clone();
+    let new = rig.register_as("b", &Rig::registration(Some("new"), &[], false));
+    let late = Rig::registration(Some("old"), &[], false);
+    rig.answer(old, "b", &register, None, &late);
+    assert!(links(&rig.events()).is_empty());
+    assert_eq!(rig.nacp.peer_of_app(&app("b")), Some(new));
+    let probe = rig.out(new);
+    assert!(probe[0].is_heartbeat(), "{probe:?}");
+    rig.out(old);
+    assert_eq!(closed(&rig.events()), [(old, "superseded".to_owned())]);
+}
+
+/// The answer itself pushed a chunk of its stream out, and was ok all the same.
+#[test]
+fn msg_11_an_answer_that_pushes_out_a_chunk_of_its_own_stream_is_not_ok() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 1);
+    let (peer, serving) = lossless(&mut rig, &Rig::registration(Some("one"), LOSSLESS, false));
+    rig.nacp
+        .emit(rig.now, serving, &text("chunk"), false)
+        .unwrap();
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("done")), false)
+        .unwrap();
+    let sent = rig.out(peer);
+    let answer = sent.iter().find(|sent| sent.is_ok.is_some()).unwrap();
+    assert_eq!(
+        (answer.is_ok, answer.why.as_deref()),
+        (Some(false), Some("response-evicted"))
+    );
+}
