@@ -25,9 +25,11 @@ pub(crate) struct Waiter {
     pub(crate) asked: Asked,
     /// Whether the remote has it (WAIT-1).
     pub(crate) acked: bool,
-    /// Chunks of its lossless stream that were taken, and how many of them the remote knows of.
+    /// Whether it was found, once, to have left the queues without an ACK.
+    pub(crate) doubted: bool,
     /// A lossless chunk of it came.
     pub(crate) streaming: bool,
+    /// Chunks of its lossless stream that were taken, and how many of them the remote knows of.
     pub(crate) taken: u64,
     pub(crate) taken_told: u64,
 }
@@ -83,6 +85,7 @@ impl Nacp {
             asked,
             acked: false,
             streaming: false,
+            doubted: false,
             taken: 0,
             taken_told: 0,
         };

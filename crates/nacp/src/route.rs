@@ -1,10 +1,11 @@
 //! Apps behind our Gateway. What this module keeps true: a call through a Gateway ends, whatever happens to the App
 //! behind it (LINK-16); and what nobody needs any more is forgotten.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::arena::Key;
-use crate::event::{DropCause, Event, OfflineCause};
+use crate::event::{DropCause, Event, OfflineCause, Outcome};
 use crate::link::{LinkState, Reach};
 use crate::message::AppId;
 use crate::timers::Subject;
@@ -52,8 +53,33 @@ impl Nacp {
             let probe = self.send_heartbeat(now, key);
             self.links[key].heartbeat = Some(probe);
         }
+        self.doubt_what_left_ack_pending(key);
         self.timers
             .arm(Subject::Grace(key), now + self.config.reconnect_grace);
+    }
+
+    /// What fell to CAP-3 was handed to the Gateway, which may have lost it while the link stayed online: without an ACK
+    /// for a whole grace, a request is given up, and a Response is replaced (WAIT-5).
+    fn doubt_what_left_ack_pending(&mut self, key: Key) {
+        let outbox = &self.outbox;
+        let link = &mut self.links[key];
+        let (out, lost): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut link.unsure)
+            .into_iter()
+            .partition(|&(seq, _)| outbox.get(seq).is_some());
+        link.unsure = out;
+        link.owed.extend(lost);
+        self.mark_ready(key);
+        let mut given_up = Vec::new();
+        for &seq in &self.links[key].waiters {
+            let waiter = self.waiters.get_mut(&seq).expect("both tables have it");
+            let lost = !waiter.acked && self.outbox.get(seq).is_none();
+            if lost && std::mem::replace(&mut waiter.doubted, true) {
+                given_up.push(seq);
+            }
+        }
+        for seq in given_up {
+            self.settle_call(seq, Outcome::Discarded);
+        }
     }
 
     pub(crate) fn schedule_probe(&mut self, now: Instant, key: Key) {

@@ -221,7 +221,7 @@ impl Nacp {
             nacp.serving.remove(&serving.0);
             nacp.links[link].serving.remove(&serving.0);
             if kind == RequestKind::Event {
-                nacp.serving_events.remove(&(link, parent));
+                nacp.serving_events.remove(&(link, parent.clone()));
             }
         })?;
         Ok(SendId(seq))

@@ -129,3 +129,35 @@ fn cap_1_a_probe_without_an_ack_does_not_overfill_the_backlog() {
     assert_eq!(rig.nacp.snapshot().backlog.messages, 4);
     assert_eq!(outcomes(&rig.events()), [(first, Outcome::Discarded)]);
 }
+
+/// Both were handed to the Gateway, fell to CAP-3 before their ACKs came, and were lost at the Gateway, while other
+/// messages kept the link online: nobody was told.
+#[test]
+fn wait_5_what_fell_to_the_cap_and_was_lost_at_the_gateway_is_given_up_or_replaced() {
+    let mut rig = Rig::new(|config| {
+        config.queue_count_max = 4;
+        config.reconnect_grace = Duration::from_secs(20);
+    });
+    let gateway = rig.register_as("g", &Rig::registration(None, &[], true));
+    rig.ask(gateway, "far", "q", RequestKind::Ability, "do");
+    let (serving, _) = requests(&rig.events())[0];
+    let call = rig.call("far", "lost");
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("lost")), false)
+        .unwrap();
+    rig.out(gateway);
+    for value in ["1", "2", "3", "4"] {
+        rig.signal_to("far", value);
+    }
+    for signal in rig.out(gateway) {
+        rig.ack(gateway, "far", &signal.id);
+    }
+    rig.events();
+    rig.advance(Duration::from_secs(21));
+    let answer = &rig.out(gateway)[0];
+    assert_eq!(answer.why.as_deref(), Some("response-evicted"));
+    rig.ack(gateway, "far", &answer.id);
+    assert_eq!(outcomes(&rig.events()), []);
+    rig.advance(Duration::from_secs(20));
+    assert_eq!(outcomes(&rig.events()), [(call, Outcome::Discarded)]);
+}

@@ -1,0 +1,4 @@
+//! libFuzzer's entry to [`nacp_fuzz_targets::message_decode`], which says what is asserted.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| nacp_fuzz_targets::message_decode::run(input));
