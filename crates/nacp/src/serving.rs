@@ -116,6 +116,9 @@ impl Nacp {
             // An id outside the dedup window that is being served still: the same request once more.
             return;
         }
+        if kind == RequestKind::Event {
+            self.steered.insert(id.clone(), serving);
+        }
         let record = Serving {
             link,
             id: id.clone(),
@@ -138,6 +141,14 @@ impl Nacp {
             payload: envelope.payload_of(bytes),
             lossless,
         });
+    }
+
+    /// Takes an event request out of what signals can find.
+    pub(crate) fn forget_event(&mut self, link: Key, id: &MessageId, serving: u64) {
+        self.serving_events.remove(&(link, id.clone()));
+        if self.steered.get(id) == Some(&serving) {
+            self.steered.remove(id);
+        }
     }
 
     fn answer_heartbeat(&mut self, now: Instant, link: Key, id: &MessageId) {
@@ -223,7 +234,7 @@ impl Nacp {
             nacp.serving.remove(&serving.0);
             nacp.links[link].serving.remove(&serving.0);
             if kind == RequestKind::Event {
-                nacp.serving_events.remove(&(link, parent.clone()));
+                nacp.forget_event(link, &parent, serving.0);
             }
         })?;
         Ok(SendId(seq))
