@@ -14,8 +14,12 @@ use crate::time::Instant;
 /// How far a connection is.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// We dialled `expect` and sent the register `id`.
-    Registering { expect: AppId, id: MessageId },
+    /// We dialled `expect` and sent the register `id`, as the incarnation `instance`.
+    Registering {
+        expect: AppId,
+        id: MessageId,
+        instance: String,
+    },
     /// We accepted; nothing came yet.
     Unregistered,
     /// Its register waits for the incumbent's answer (LINK-14).

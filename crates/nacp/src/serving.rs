@@ -116,6 +116,9 @@ impl Nacp {
             // An id outside the dedup window that is being served still: the same request once more.
             return;
         }
+        if kind == RequestKind::Event {
+            self.steered.insert(id.clone(), serving);
+        }
         let record = Serving {
             link,
             id: id.clone(),
@@ -138,6 +141,14 @@ impl Nacp {
             payload: envelope.payload_of(bytes),
             lossless,
         });
+    }
+
+    /// Takes an event request out of what signals can find.
+    pub(crate) fn forget_event(&mut self, link: Key, id: &MessageId, serving: u64) {
+        self.serving_events.remove(&(link, id.clone()));
+        if self.steered.get(id) == Some(&serving) {
+            self.steered.remove(id);
+        }
     }
 
     fn answer_heartbeat(&mut self, now: Instant, link: Key, id: &MessageId) {
@@ -223,7 +234,7 @@ impl Nacp {
             nacp.serving.remove(&serving.0);
             nacp.links[link].serving.remove(&serving.0);
             if kind == RequestKind::Event {
-                nacp.serving_events.remove(&(link, parent.clone()));
+                nacp.forget_event(link, &parent, serving.0);
             }
         })?;
         Ok(SendId(seq))
@@ -284,14 +295,17 @@ impl Nacp {
     }
 
     /// The reader of the event call `call` has taken `count` chunks in all. On a lossless stream the writer learns it
-    /// in steps of a quarter of the window.
+    /// in steps of a quarter of the window, and when nothing is left to take. Telling it seldom is cheaper, but not
+    /// later than when the reader has nothing left.
     pub fn taken(&mut self, call: CallId, count: u64) {
         let Some(waiter) = self.waiters.get_mut(&call.0) else {
             return;
         };
         waiter.taken = waiter.taken.max(count);
         let step = (self.config.stream_window / 4).max(1);
-        if waiter.taken - waiter.taken_told >= step {
+        // With nothing left to take, a writer with a smaller window than ours would wait for ever.
+        let behind = waiter.taken - waiter.taken_told;
+        if behind >= step || (behind > 0 && waiter.taken >= waiter.came) {
             waiter.taken_told = waiter.taken;
             let (link, parent, taken) = (waiter.link, waiter.id.clone(), waiter.taken);
             self.tell_taken(link, parent, taken);

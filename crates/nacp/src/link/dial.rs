@@ -31,12 +31,14 @@ impl Nacp {
             return;
         }
         let instance = self.instance_towards(&expect);
-        let payload = self.registration(Some(instance), self.own_features());
+        let payload = self.registration(Some(instance.clone()), self.own_features());
         let (token, id, encoded) = self.raw(now, expect.as_str(), Meta::Register, Some(&payload));
-        self.peers.insert(
-            peer,
-            Peer::new(Phase::Registering { expect, id }, true, now),
-        );
+        let phase = Phase::Registering {
+            expect,
+            id,
+            instance,
+        };
+        self.peers.insert(peer, Peer::new(phase, true, now));
         self.peers.push_urgent(peer, Urgent::Raw { token, encoded });
         self.timers.arm(Subject::Peer(peer), until);
     }
@@ -110,7 +112,8 @@ impl Nacp {
         envelope: &Envelope<'_>,
         bytes: &Bytes,
     ) -> Result<(), PeerViolation> {
-        let Some(Phase::Registering { expect, id }) = self.peers.get(peer).map(|peer| &peer.phase)
+        let Some(Phase::Registering { expect, id, .. }) =
+            self.peers.get(peer).map(|peer| &peer.phase)
         else {
             return Ok(());
         };
@@ -177,6 +180,12 @@ impl Nacp {
             self.leave(now, peer, envelope, CloseReason::Superseded);
             return Ok(());
         }
+        if self.is_outdated(peer, app) {
+            // Accepted as an incarnation of ours that ended meanwhile: the remote would believe that we still know of its
+            // calls. It learns better from the next register.
+            self.leave(now, peer, envelope, CloseReason::Superseded);
+            return Ok(());
+        }
         if let Some(key) = self.another_holds(app, &registration) {
             // Of two programs with one App ID the one that is there stays, if it lives (LINK-14); most likely this answer
             // is late, and of a program that is no more.
@@ -197,6 +206,20 @@ impl Nacp {
         self.tell_taken_again(key);
         self.start_heartbeats(now, key, true);
         Ok(())
+    }
+
+    /// Whether `app` was dropped since we sent our register over `peer` (LINK-15).
+    fn is_outdated(&self, peer: PeerId, app: &AppId) -> bool {
+        let Some(Phase::Registering { instance, .. }) =
+            self.peers.get(peer).map(|peer| &peer.phase)
+        else {
+            return false;
+        };
+        let now = match self.links.find(app.as_str()) {
+            Some(link) => Some(&self.links[link].our_instance),
+            None => self.instances.get(app),
+        };
+        now != Some(instance)
     }
 
     fn accepted_meanwhile(&self, app: &AppId, registration: &Registration) -> bool {

@@ -162,6 +162,8 @@ impl World {
                 self.past.forgotten = true;
                 self.lost_on_the_way();
             }
+            Event::Hold { peer } => self.hold(*peer, true),
+            Event::Release { peer } => self.hold(*peer, false),
             Event::Report(report) if self.nodes[node].config.is_gateway => {
                 let evicted = report.reason == "fifo-evicted" || report.reason == "notify-evicted";
                 if evicted || report.name == "nacp:internal:gateway:error" {
