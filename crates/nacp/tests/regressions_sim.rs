@@ -298,3 +298,21 @@ fn msg_7_nothing_of_its_pair_passes_a_large_message_that_was_withdrawn_while_it_
     rig.nacp.handle_accepted(rig.now, peer, large[0].token);
     assert_eq!(kinds(&rig.submit(peer)), ["signal"]);
 }
+
+/// A message was submitted though AckPending had no room for all of its bytes.
+#[test]
+fn cap_6_a_message_is_submitted_only_when_ack_pending_has_room_for_its_bytes() {
+    let mut rig = Rig::new(|config| {
+        config.queue_bytes_max = 1_000;
+        config.overflow = Overflow::Wait;
+    });
+    let peer = rig.register("b");
+    let mut out = 0;
+    for n in 0..4 {
+        rig.signal_to("b", &format!("{n:0>300}"));
+        out += rig.out(peer).len();
+        let pending = rig.nacp.snapshot().ack_pending;
+        assert!(pending.bytes <= 1_000, "{pending:?}");
+    }
+    assert_eq!(out, 2);
+}
