@@ -16,8 +16,8 @@ const SAMPLE_SUMS: u64 = 8;
 impl World {
     pub(crate) fn check_sampled(&mut self, node: usize) -> Verdict {
         self.drains += 1;
-        if self.drains % SAMPLE == 0 {
-            self.check(node, self.drains % (SAMPLE * SAMPLE_SUMS) == 0)
+        if self.drains.is_multiple_of(SAMPLE) {
+            self.check(node, self.drains.is_multiple_of(SAMPLE * SAMPLE_SUMS))
         } else {
             Ok(())
         }
