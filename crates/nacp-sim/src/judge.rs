@@ -154,7 +154,10 @@ impl Model {
                 let other = self.node_named(app.as_str())?;
                 self.dropped(node, now, other, *why, cause)
             }
-            Event::ClosePeer { peer, .. } => return Ok(self.fold(peer.0)),
+            Event::ClosePeer { peer, .. } => {
+                self.fold(peer.0);
+                Ok(())
+            }
             Event::Request { .. }
             | Event::Signal { .. }
             | Event::RequesterGone { .. }

@@ -141,14 +141,20 @@ impl Op {
                 end,
                 count,
                 urgent,
-            } => world.pump(conn_of(conn), end, count.into(), urgent),
-            Self::Accept { conn, end, count } => world.accept(conn_of(conn), end, count.into()),
+            } => {
+                world.pump(conn_of(conn), end, count.into(), urgent);
+            }
+            Self::Accept { conn, end, count } => {
+                world.accept(conn_of(conn), end, count.into());
+            }
             Self::Deliver {
                 conn,
                 end,
                 count,
                 overtake,
-            } => world.deliver(conn_of(conn), end, count.into(), overtake),
+            } => {
+                world.deliver(conn_of(conn), end, count.into(), overtake);
+            }
             Self::Progress { conn, end } => world.progress(conn_of(conn), end),
             Self::Cut { conn, told } => world.cut(conn_of(conn), told),
             Self::Connect {
