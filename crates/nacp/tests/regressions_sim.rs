@@ -316,3 +316,24 @@ fn cap_6_a_message_is_submitted_only_when_ack_pending_has_room_for_its_bytes() {
     }
     assert_eq!(out, 2);
 }
+
+/// The remote had subscribed us, its answer was evicted there, and it sent hits for ever to a subscription that failed.
+#[test]
+fn sub_1_a_subscribe_whose_answer_was_evicted_is_undone_at_the_remote() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let sub = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "a:*", false)
+        .unwrap();
+    let id = rig.id_of(sub);
+    rig.out(peer);
+    rig.answer(
+        peer,
+        "b",
+        &id,
+        Some("response-evicted"),
+        &Payload::default(),
+    );
+    assert_eq!(kinds(&rig.out(peer)), ["ack", "unsubscribe"]);
+}
