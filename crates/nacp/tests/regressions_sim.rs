@@ -337,3 +337,20 @@ fn sub_1_a_subscribe_whose_answer_was_evicted_is_undone_at_the_remote() {
     );
     assert_eq!(kinds(&rig.out(peer)), ["ack", "unsubscribe"]);
 }
+
+/// The late answer to an earlier attempt took the binding from the later one, which the remote had kept.
+#[test]
+fn link_14_of_two_attempts_of_ours_the_later_one_stands() {
+    let mut rig = Rig::new(|_| {});
+    let first = rig.dial("b");
+    let second = rig.dial("b");
+    let registers = [first, second].map(|peer| rig.out(peer)[0].id.clone());
+    let same = Rig::registration(Some("one"), &[], false);
+    rig.answer(second, "b", &registers[1], None, &same);
+    rig.answer(first, "b", &registers[0], None, &same);
+    rig.out(first);
+    let events = rig.events();
+    assert_eq!(links(&events), [("online", "b".to_owned())]);
+    assert_eq!(closed(&events), [(first, "superseded".to_owned())]);
+    assert_eq!(rig.nacp.peer_of_app(&app("b")), Some(second));
+}
