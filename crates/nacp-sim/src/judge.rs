@@ -245,9 +245,15 @@ impl Model {
             "app-{node}: app-{other} online, resumed: {resumed}, but it was {:?}",
             link.state
         );
+        // Without instances both sides may keep another one of two connections for a while (LINK-8).
+        let doubtful = link.state == State::Online && self.settings.is_base_pair(node, other);
         let before = std::mem::replace(&mut link.remote_epoch, told);
         link.state = State::Online;
         link.since = now;
+        if doubtful {
+            self.unsure(node, other);
+            self.unsure(other, node);
+        }
         if restarted {
             ensure!(
                 before != epoch,

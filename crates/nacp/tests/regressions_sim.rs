@@ -316,3 +316,41 @@ fn cap_6_a_message_is_submitted_only_when_ack_pending_has_room_for_its_bytes() {
     }
     assert_eq!(out, 2);
 }
+
+/// The remote had subscribed us, its answer was evicted there, and it sent hits for ever to a subscription that failed.
+#[test]
+fn sub_1_a_subscribe_whose_answer_was_evicted_is_undone_at_the_remote() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let sub = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "a:*", false)
+        .unwrap();
+    let id = rig.id_of(sub);
+    rig.out(peer);
+    rig.answer(
+        peer,
+        "b",
+        &id,
+        Some("response-evicted"),
+        &Payload::default(),
+    );
+    assert_eq!(kinds(&rig.out(peer)), ["ack", "unsubscribe"]);
+}
+
+/// The late answer to an earlier attempt took the binding from the later one, which the remote had kept.
+#[test]
+fn link_14_of_two_attempts_of_ours_the_later_one_stands() {
+    let mut rig = Rig::new(|_| {});
+    let first = rig.dial("b");
+    let second = rig.dial("b");
+    let registers = [first, second].map(|peer| rig.out(peer)[0].id.clone());
+    let same = Rig::registration(Some("one"), &[], false);
+    rig.answer(second, "b", &registers[1], None, &same);
+    rig.answer(first, "b", &registers[0], None, &same);
+    rig.out(first);
+    let events = rig.events();
+    assert_eq!(links(&events), [("online", "b".to_owned())]);
+    assert_eq!(closed(&events), [(first, "superseded".to_owned())]);
+    assert_eq!(rig.nacp.peer_of_app(&app("b")), Some(second));
+}
