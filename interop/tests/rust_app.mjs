@@ -7,7 +7,7 @@ import { Bus } from '../peer/bus.mjs'
 import { decode, encode } from '../peer/cbor.mjs'
 import { PieceStream } from '../peer/stream.mjs'
 
-const binaries = process.env.NACP_INTEROP_BINARIES ?? new URL('../rust-peer/target/debug', import.meta.url).pathname
+const binaries = process.env.NACP_INTEROP_BINARIES ?? new URL('../../target/debug', import.meta.url).pathname
 
 const hex = (value) => (value === undefined ? 'b90000' : encode(value).toString('hex'))
 const unhex = (text) => decode(Buffer.from(text, 'hex'))
