@@ -12,7 +12,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacp::{AppId, CloseReason, PeerId, PeerViolation, Role};
+use nacp::message::Encoded;
+use nacp::{AppId, CloseReason, PeerId, PeerViolation, Report, Role};
 use nact::{Channel, Outbound, ReceiveError, Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Sleep;
@@ -482,6 +483,16 @@ impl Visit<'_> {
                 tracing::warn!(%violation, peer = peer.0, "dropped a message");
                 crate::metrics::report("nact:peer:error", violation.reason());
                 self.announce_peer("error", peer, Some(violation.reason()));
+                // Whoever watches routes wants to see the message itself (GW-4).
+                if let PeerViolation::FromMismatch { .. } = violation {
+                    self.report(Report {
+                        name: "nacp:internal:route:error",
+                        reason: violation.reason(),
+                        peer: Some(peer),
+                        app: None,
+                        message: Some(Encoded::from(message.clone())),
+                    });
+                }
             }
         }
     }
