@@ -2,6 +2,7 @@
 //!
 //! What this module keeps true: what cannot be meant is refused here, with exit code 2, before anything is opened.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -10,6 +11,7 @@ use nact::Url;
 
 use crate::cmd;
 use crate::duration::{self, OrOff};
+use crate::failure::Failure;
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -43,6 +45,22 @@ Examples:
 
 Exit codes: 0 success, 1 failure, 2 wrong usage.";
 
+/// What clap has to say: help as it is, a complaint on one line.
+pub fn refuse(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print(); // to a reader that may have gone away
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    }
+    let text = error.render().to_string();
+    let said: Vec<_> = text
+        .split("\n\n")
+        .map(|part| part.trim().trim_start_matches("error: "))
+        .filter(|part| !part.starts_with("Usage:") && !part.starts_with("For more information"))
+        .collect();
+    Failure::usage(said.join("; ")).report()
+}
+
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -60,6 +78,8 @@ pub enum Command {
     Introduce(cmd::introduce::Args),
     /// Print captured bytes as messages, and what is wrong with them
     Decode(cmd::decode::Args),
+    /// Attack the protocol in a simulated world, and judge it by its promises
+    Sim(cmd::sim::Args),
     /// Hash a directory through a connection that is cut, black-holed and slowed, and check every hash
     Demo(cmd::demo::Args),
     /// One of the demonstration's two programs
@@ -74,7 +94,7 @@ pub enum Command {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "This App")]
 pub struct Identity {
-    /// Our own App ID, 1 to 255 bytes [default: cli- and something random]
+    /// Our own App ID, 1 to 255 bytes [default: world for serve, else cli- and something random]
     #[arg(long, value_parser = app_id)]
     pub id: Option<AppId>,
     /// A message that is not acknowledged for this long takes the link offline

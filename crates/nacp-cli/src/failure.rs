@@ -36,8 +36,7 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         match self {
             Self::Usage(text) => {
-                say(text);
-                say("try 'nacp --help', or --help after the subcommand");
+                say(&format!("{text}; try --help"));
                 ExitCode::from(2)
             }
             Self::Failed(text) => {

@@ -26,7 +26,10 @@ use failure::Failure;
 
 /// Reads the command line, does what it says, and gives the exit code: 0 success, 1 failure, 2 wrong usage.
 pub fn run() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return args::refuse(&error),
+    };
     trace(args.verbose);
     match dispatch(args.command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -43,6 +46,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Signal(args) => block_on(cmd::signal::run(args)),
         Command::Introduce(args) => block_on(cmd::introduce::run(args)),
         Command::Decode(args) => cmd::decode::run(&args),
+        Command::Sim(args) => cmd::sim::run(&args),
         Command::Demo(args) => block_on(cmd::demo::run(args)),
         Command::DemoWorker(args) => block_on(cmd::demo::worker::run(args)),
         Command::DemoClient(args) => block_on(cmd::demo::client::run(args)),

@@ -392,6 +392,9 @@ impl World {
             | Event::Signal { .. }
             | Event::Notify { .. }
             | Event::Settled { .. }
+            // A hint for real connections: the Gateways of this world read on, so their bounds decide.
+            | Event::Hold { .. }
+            | Event::Release { .. }
             | Event::Report(_) => {}
         }
         Ok(())

@@ -240,7 +240,8 @@ impl Model {
         let open = match msg.kind {
             Kind::Response { request, .. } | Kind::Chunk { request, .. } => {
                 let call = self.msgs[request as usize].call;
-                call != 0 && self.nodes[node].calls.contains_key(&call)
+                let call = self.nodes[node].calls.get(&call);
+                call.is_some_and(|call| call.uid == request)
             }
             Kind::Signal { request } => {
                 let mut served = self.nodes[node].served.values();

@@ -248,6 +248,8 @@ impl Nacp {
             waiter.acked = true;
         }
         let record = &mut self.links[link];
+        // The remote has all of it, whatever the transport has told so far.
+        record.large.retain(|&(large, _)| large != seq);
         // A remote that dies of a message ACKs its handshake each time before: only what it handled counts (MSG-9).
         let handled = !matches!(outgoing.class, Class::Control);
         record.acked |= handled;
@@ -350,7 +352,7 @@ impl Nacp {
         if let NotifyTarget::Call(CallId(seq)) = target
             && let Some(waiter) = self.waiters.get_mut(&seq)
         {
-            waiter.streaming |= *reliable;
+            waiter.came += u64::from(*reliable);
         }
         let payload = envelope.payload_of(bytes);
         self.events.push_back(Event::Notify {
@@ -369,7 +371,9 @@ impl Nacp {
         envelope: &Envelope<'_>,
         bytes: &Bytes,
     ) {
-        let Some(&serving) = self.serving_events.get(&(link, MessageId::from(parent))) else {
+        let id = MessageId::from(parent);
+        let own = self.serving_events.get(&(link, id.clone()));
+        let Some(&serving) = own.or_else(|| self.steered.get(&id)) else {
             let encoded = Some(Encoded::from(bytes.clone()));
             return self.report(
                 "nacp:internal:signal:error",

@@ -71,6 +71,9 @@ pub(crate) struct Peer {
     pub(crate) ready: VecDeque<Key>,
     /// Whether the driver knows, or will learn from `poll_wake`, that there is something to transmit.
     pub(crate) woken: bool,
+    /// Large messages that were withdrawn while they were being written, and their links: their pairs wait until the
+    /// last byte is out (MSG-7).
+    pub(crate) withdrawn: Vec<(u64, Key)>,
     /// A large answer to a register that is being written: nothing may pass it, for who registered understands nothing
     /// else before it (LINK-8).
     pub(crate) opening: Option<u64>,
@@ -94,6 +97,7 @@ impl Peer {
             bound: Vec::new(),
             ready: VecDeque::new(),
             woken: false,
+            withdrawn: Vec::new(),
             opening: None,
             close_on: None,
             held_for: None,

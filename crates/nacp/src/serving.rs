@@ -116,6 +116,9 @@ impl Nacp {
             // An id outside the dedup window that is being served still: the same request once more.
             return;
         }
+        if kind == RequestKind::Event {
+            self.steered.insert(id.clone(), serving);
+        }
         let record = Serving {
             link,
             id: id.clone(),
@@ -138,6 +141,14 @@ impl Nacp {
             payload: envelope.payload_of(bytes),
             lossless,
         });
+    }
+
+    /// Takes an event request out of what signals can find.
+    pub(crate) fn forget_event(&mut self, link: Key, id: &MessageId, serving: u64) {
+        self.serving_events.remove(&(link, id.clone()));
+        if self.steered.get(id) == Some(&serving) {
+            self.steered.remove(id);
+        }
     }
 
     fn answer_heartbeat(&mut self, now: Instant, link: Key, id: &MessageId) {
@@ -178,6 +189,7 @@ impl Nacp {
         let class = Class::Response {
             parent: parent.clone(),
             kind,
+            is_ok: answer.is_ok,
         };
         let draft = Draft::own(meta.clone(), Some(&answer.payload), class);
         if self.enqueue(now, link, draft, |_, _, _| {}).is_err() {
@@ -214,14 +226,17 @@ impl Nacp {
         let class = Class::Response {
             parent: parent.clone(),
             kind: Some(kind),
+            is_ok: answer.is_ok && complete,
         };
         let draft = Draft::own(meta, Some(&answer.payload), class).tracked(tracked);
-        let seq = self.enqueue(now, link, draft, |_, _, _| {})?;
-        self.serving.remove(&serving.0);
-        self.links[link].serving.remove(&serving.0);
-        if kind == RequestKind::Event {
-            self.serving_events.remove(&(link, parent));
-        }
+        // The answer may push out a chunk of its own stream: from here on, such a loss concerns the answer.
+        let seq = self.enqueue(now, link, draft, |nacp, _, _| {
+            nacp.serving.remove(&serving.0);
+            nacp.links[link].serving.remove(&serving.0);
+            if kind == RequestKind::Event {
+                nacp.forget_event(link, &parent, serving.0);
+            }
+        })?;
         Ok(SendId(seq))
     }
 
@@ -280,14 +295,17 @@ impl Nacp {
     }
 
     /// The reader of the event call `call` has taken `count` chunks in all. On a lossless stream the writer learns it
-    /// in steps of a quarter of the window.
+    /// in steps of a quarter of the window, and when nothing is left to take. Telling it seldom is cheaper, but not
+    /// later than when the reader has nothing left.
     pub fn taken(&mut self, call: CallId, count: u64) {
         let Some(waiter) = self.waiters.get_mut(&call.0) else {
             return;
         };
         waiter.taken = waiter.taken.max(count);
         let step = (self.config.stream_window / 4).max(1);
-        if waiter.taken - waiter.taken_told >= step {
+        // With nothing left to take, a writer with a smaller window than ours would wait for ever.
+        let behind = waiter.taken - waiter.taken_told;
+        if behind >= step || (behind > 0 && waiter.taken >= waiter.came) {
             waiter.taken_told = waiter.taken;
             let (link, parent, taken) = (waiter.link, waiter.id.clone(), waiter.taken);
             self.tell_taken(link, parent, taken);
@@ -374,7 +392,7 @@ impl Nacp {
             .into_iter()
             .flat_map(|list| self.outbox.seqs(list))
             .filter_map(|seq| self.outbox.get(seq))
-            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, .. } if answered == parent))
+            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, is_ok: true, .. } if answered == parent))
             .map(|outgoing| (outgoing.seq, outgoing.encoded.clone()));
         if let Some((seq, encoded)) = answer {
             self.discard(seq);

@@ -259,3 +259,60 @@ fn link_14_a_late_answer_of_an_old_incarnation_does_not_take_the_binding() {
     rig.out(old);
     assert_eq!(closed(&rig.events()), [(old, "superseded".to_owned())]);
 }
+
+/// The answer itself pushed a chunk of its stream out, and was ok all the same.
+#[test]
+fn msg_11_an_answer_that_pushes_out_a_chunk_of_its_own_stream_is_not_ok() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 1);
+    let (peer, serving) = lossless(&mut rig, &Rig::registration(Some("one"), LOSSLESS, false));
+    rig.nacp
+        .emit(rig.now, serving, &text("chunk"), false)
+        .unwrap();
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("done")), false)
+        .unwrap();
+    let sent = rig.out(peer);
+    let answer = sent.iter().find(|sent| sent.is_ok.is_some()).unwrap();
+    assert_eq!(
+        (answer.is_ok, answer.why.as_deref()),
+        (Some(false), Some("response-evicted"))
+    );
+}
+
+/// A call that timed out while its large message was being written was overtaken by what was sent after it.
+#[test]
+fn msg_7_nothing_of_its_pair_passes_a_large_message_that_was_withdrawn_while_it_is_written() {
+    let mut rig = Rig::new(|config| config.large_message_bytes = 200);
+    let peer = rig.register("b");
+    let long = text(&"x".repeat(300));
+    let deadline = Some(rig.now + 100 * MS);
+    let kind = RequestKind::Ability;
+    rig.nacp
+        .request(rig.now, &app("b"), kind, "do", &long, deadline)
+        .unwrap();
+    let large = rig.submit(peer);
+    assert_eq!(kinds(&large), ["request"]);
+    rig.advance(100 * MS);
+    rig.signal_to("b", "later");
+    assert!(rig.submit(peer).is_empty());
+    rig.nacp.handle_accepted(rig.now, peer, large[0].token);
+    assert_eq!(kinds(&rig.submit(peer)), ["signal"]);
+}
+
+/// A message was submitted though AckPending had no room for all of its bytes.
+#[test]
+fn cap_6_a_message_is_submitted_only_when_ack_pending_has_room_for_its_bytes() {
+    let mut rig = Rig::new(|config| {
+        config.queue_bytes_max = 1_000;
+        config.overflow = Overflow::Wait;
+    });
+    let peer = rig.register("b");
+    let mut out = 0;
+    for n in 0..4 {
+        rig.signal_to("b", &format!("{n:0>300}"));
+        out += rig.out(peer).len();
+        let pending = rig.nacp.snapshot().ack_pending;
+        assert!(pending.bytes <= 1_000, "{pending:?}");
+    }
+    assert_eq!(out, 2);
+}

@@ -14,6 +14,64 @@ use crate::subscription::Hit;
 impl Visit<'_> {
     pub(crate) fn apply(&mut self, event: Event) {
         match event {
+            Event::Online {
+                app,
+                peer,
+                is_gateway,
+                resumed,
+                restarted,
+            } => {
+                let status = LinkStatus::Online {
+                    is_gateway,
+                    resumed,
+                    restarted,
+                };
+                self.peer_online(peer, &app);
+                self.link_changed(&app, status);
+            }
+            Event::Offline { app, cause, until } => {
+                let until = self.shared.tokio_time(until).map(Into::into);
+                self.link_changed(&app, LinkStatus::Offline { cause, until });
+            }
+            Event::Dropped { app, cause } => {
+                self.link_changed(&app, LinkStatus::Dropped { cause });
+            }
+            Event::ClosePeer { peer, reason } => self.close_peer(peer, reason),
+            Event::Hold { peer } => self.hold_peer(peer, true),
+            Event::Release { peer } => self.hold_peer(peer, false),
+            Event::Request { .. }
+            | Event::Signal { .. }
+            | Event::RequesterGone { .. }
+            | Event::StreamWritable { .. } => self.apply_to_served(event),
+            Event::Notify {
+                target,
+                hit_sub_name,
+                payload,
+                reliable,
+            } => self.take_notify(target, hit_sub_name, payload, reliable),
+            Event::Done { call, outcome } => self.call_done(call, outcome),
+            Event::SubscriptionEnded { call, outcome } => {
+                if let Some(feed) = self.state.subscriptions.remove(&call.as_u64()) {
+                    feed.end(Ended::By(outcome));
+                }
+            }
+            Event::Settled { send, delivered } => {
+                if let Some(waiter) = self.state.sends.remove(&send) {
+                    // Whoever asked may have lost interest.
+                    let _ = waiter.send(delivered);
+                }
+            }
+            Event::Room => {
+                self.shared.room.notify_one();
+                self.shared.chunk_room.notify_waiters();
+            }
+            Event::Report(report) => self.report(report),
+        }
+    }
+
+    /// Of requests that others made here.
+    fn apply_to_served(&mut self, event: Event) {
+        match event {
             Event::Request {
                 serving,
                 from,
@@ -23,13 +81,12 @@ impl Visit<'_> {
                 payload,
                 lossless,
             } => {
-                let name = target.unwrap_or_default();
                 let arrival = Arrival {
                     serving,
                     from,
                     id,
                     kind,
-                    name,
+                    name: target.unwrap_or_default(),
                     lossless,
                 };
                 self.take_request(arrival, payload);
@@ -40,51 +97,12 @@ impl Visit<'_> {
                 kind,
                 payload,
             } => {
-                self.take_signal(
-                    serving.as_u64(),
-                    Signal {
-                        from,
-                        kind,
-                        payload,
-                    },
-                );
-            }
-            Event::Notify {
-                target,
-                hit_sub_name,
-                payload,
-                reliable,
-            } => {
-                self.take_notify(target, hit_sub_name, payload, reliable);
-            }
-            Event::Done { call, outcome } => self.call_done(call, outcome),
-            Event::SubscriptionEnded { call, outcome } => {
-                if let Some(feed) = self.state.subscriptions.remove(&call.as_u64()) {
-                    feed.end(Ended::By(outcome));
-                }
-            }
-            Event::Report(report) => self.report(report),
-            Event::ClosePeer { peer, reason } => self.close_peer(peer, reason),
-            Event::Hold { peer } => self.hold_peer(peer, true),
-            Event::Release { peer } => self.hold_peer(peer, false),
-            Event::Online { .. } | Event::Offline { .. } | Event::Dropped { .. } => {
-                self.apply_link(event);
-            }
-            Event::Settled { .. }
-            | Event::RequesterGone { .. }
-            | Event::StreamWritable { .. }
-            | Event::Room => self.apply_wake(event),
-        }
-    }
-
-    /// Somebody here waits for that.
-    fn apply_wake(&mut self, event: Event) {
-        match event {
-            Event::Settled { send, delivered } => {
-                if let Some(waiter) = self.state.sends.remove(&send) {
-                    // Whoever asked may have lost interest.
-                    let _ = waiter.send(delivered);
-                }
+                let signal = Signal {
+                    from,
+                    kind,
+                    payload,
+                };
+                self.take_signal(serving.as_u64(), signal);
             }
             Event::RequesterGone { serving } => {
                 if let Some(cell) = self.state.serving.get(&serving.as_u64()) {
@@ -95,40 +113,6 @@ impl Visit<'_> {
                 if let Some(cell) = self.state.serving.get(&serving.as_u64()) {
                     cell.writable.notify_waiters();
                 }
-            }
-            Event::Room => {
-                self.shared.room.notify_one();
-                self.shared.chunk_room.notify_waiters();
-            }
-            _ => {}
-        }
-    }
-
-    fn apply_link(&mut self, event: Event) {
-        match event {
-            Event::Online {
-                app,
-                peer,
-                is_gateway,
-                resumed,
-                restarted,
-            } => {
-                self.peer_online(peer, &app);
-                self.link_changed(
-                    &app,
-                    LinkStatus::Online {
-                        is_gateway,
-                        resumed,
-                        restarted,
-                    },
-                );
-            }
-            Event::Offline { app, cause, until } => {
-                let until = self.shared.tokio_time(until).map(Into::into);
-                self.link_changed(&app, LinkStatus::Offline { cause, until });
-            }
-            Event::Dropped { app, cause } => {
-                self.link_changed(&app, LinkStatus::Dropped { cause });
             }
             _ => {}
         }

@@ -104,6 +104,30 @@ async fn wait_4_dropping_a_call_cancels_its_wait_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn b56_calls_dropped_at_any_moment_leave_the_connection_whole() {
+    let (_world, hello, _, _) = pair("any-moment").await;
+    let mut errors = hello.listen("nact:peer:*").unwrap();
+    let large = "x".repeat(300 << 10);
+    for polls in 0..300u32 {
+        let mut large = pin!(hello.call::<_, u32>("world", "double", &large));
+        let mut small = pin!(hello.call::<_, u32>("world", "double", &polls));
+        for _ in 0..polls % 29 {
+            let mut cx = Context::from_waker(Waker::noop());
+            if large.as_mut().poll(&mut cx).is_ready() || small.as_mut().poll(&mut cx).is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    let fine = within(hello.call::<_, u32>("world", "double", &4u32)).await;
+    assert_eq!(fine.unwrap(), 8);
+    settle().await;
+    assert_eq!(hello.snapshot().messages, 0);
+    let event = tokio::time::timeout(Duration::from_secs(1), errors.next());
+    assert!(event.await.is_err(), "no connection was lost");
+}
+
+#[tokio::test(start_paused = true)]
 async fn dropping_an_event_call_aborts_its_handler() {
     let (world, hello, ended, _) = pair("drop-event").await;
     let mut run = hello.event("world", "tick", &u32::MAX).await.unwrap();

@@ -97,7 +97,7 @@ async fn msg_11_a_lossless_stream_survives_many_cuts_with_every_chunk_once_and_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn link_8_what_was_called_while_offline_is_replayed_in_order() {
+async fn link_8_b48_what_was_called_while_offline_is_replayed_in_order() {
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = Arc::clone(&order);
     let world = world("backlog").ability("note", move |n: u32| {

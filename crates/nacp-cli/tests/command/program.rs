@@ -190,6 +190,9 @@ impl Ended {
             !text.contains("panicked") && !text.contains("RUST_BACKTRACE"),
             "{self:#?}"
         );
+        if code == 2 && !self.stderr.join("").contains("Usage:") {
+            assert_eq!(self.stderr.len(), 1, "{self:#?}");
+        }
         if code == 1 {
             let lines = self.stderr.iter().filter(|line| line.starts_with("nacp: "));
             assert!(lines.count() >= 1, "{self:#?}");
