@@ -354,3 +354,32 @@ fn link_14_of_two_attempts_of_ours_the_later_one_stands() {
     assert_eq!(closed(&events), [(first, "superseded".to_owned())]);
     assert_eq!(rig.nacp.peer_of_app(&app("b")), Some(second));
 }
+
+/// Under CAP-6 an answer of the core that found the queue full was lost with the connection, and its caller waited.
+#[test]
+fn wait_5_an_answer_that_found_the_queue_full_is_made_up_for_when_its_connection_breaks() {
+    let mut rig = Rig::new(|config| {
+        config.queue_count_max = 1;
+        config.overflow = Overflow::Wait;
+    });
+    let peer = rig.register("b");
+    rig.signal_to("b", "fills the queue");
+    rig.ask(peer, "b", "r1", RequestKind::Ability, "NApp.introduce");
+    let answers = |sent: &[Sent]| {
+        let to_r1 = sent
+            .iter()
+            .filter(|sent| sent.parent.as_deref() == Some("r1"));
+        let answers = to_r1.filter(|sent| sent.is_ok.is_some());
+        answers.map(|sent| sent.is_ok).collect::<Vec<_>>()
+    };
+    assert_eq!(answers(&rig.out(peer)), [Some(true)]);
+    rig.cut(peer);
+    let peer = rig.register_unacked("b");
+    let sent = rig.out(peer);
+    assert_eq!(answers(&sent), [Some(false)]);
+    let answer = sent.iter().find(|sent| sent.is_ok.is_some()).unwrap();
+    rig.ack(peer, "b", &answer.id);
+    rig.cut(peer);
+    let peer = rig.register_unacked("b");
+    assert!(answers(&rig.out(peer)).is_empty(), "it has it now");
+}
