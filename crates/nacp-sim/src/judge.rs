@@ -553,8 +553,7 @@ impl Model {
             }
         }
         // WAIT-6: an unsubscribe that timed out is not sent again, so the other side keeps its row.
-        let unheard = call.asked == Asked::Unsubscribe
-            || (call.asked == Asked::Subscribe && self.nodes[node].waits);
+        let unheard = call.asked == Asked::Unsubscribe;
         self.nodes[node].strays[call.to] += usize::from(unheard && !answered);
         let lost = self.msg(call.uid).is_some_and(|msg| msg.lost);
         let legal = match outcome {
