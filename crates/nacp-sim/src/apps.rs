@@ -313,8 +313,7 @@ impl World {
         let now = self.local(node);
         let told = self.nodes[node].core.unsubscribe(now, sub);
         self.nodes[node].calls.remove(&sub.as_u64());
-        self.model
-            .unsubscribed(node, sub.as_u64(), told.is_some())?;
+        self.model.unsubscribed(node, sub.as_u64())?;
         let Some(call) = told else {
             return self.tell(node, Cause::Other);
         };

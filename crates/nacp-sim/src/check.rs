@@ -44,9 +44,9 @@ impl World {
             "app-{node}: AckPending holds {pending:?}, above {count} messages or {bytes} bytes"
         );
         // Under CAP-6 nothing is evicted, so a lost connection may put all of AckPending on top of a full Backlog; on top
-        // of that, notifies in the transport's hands, and renewed subscriptions.
+        // of that, notifies in the transport's hands, renewed subscriptions, and the ends of subscriptions.
         let (count, bytes) = if Settings::names(settings.wait_mask, node) {
-            let extra = picture.subscriptions + 4 * picture.links.len();
+            let extra = picture.subscriptions + 4 * picture.links.len() + 32;
             (2 * count + extra, 2 * bytes + 3_000 * extra as u64)
         } else {
             (count, bytes)

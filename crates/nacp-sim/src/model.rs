@@ -389,9 +389,7 @@ impl Model {
             "WAIT-4",
             "cancel of call {call}: {known}"
         );
-        if let Some(sub) = self.nodes[node].subs.remove(&call) {
-            self.nodes[node].strays[sub.to] += usize::from(self.nodes[node].waits);
-        }
+        self.nodes[node].subs.remove(&call);
         if let Some(msg) = record.and_then(|record| self.msg(record.uid)) {
             msg.lost = true;
             msg.call = 0;
@@ -409,14 +407,10 @@ impl Model {
         self.nodes[node].subs.insert(call, sub);
     }
 
-    pub(crate) fn unsubscribed(&mut self, node: usize, call: u64, told: bool) -> Verdict {
+    pub(crate) fn unsubscribed(&mut self, node: usize, call: u64) -> Verdict {
         self.nodes[node].calls.remove(&call);
-        let Some(sub) = self.nodes[node].subs.remove(&call) else {
-            let what = format!("app-{node} ended subscription {call} twice");
-            return Err(Broken::new("SUB-1", what));
-        };
-        // Refused by a full queue, the unsubscribe is not sent at all.
-        self.nodes[node].strays[sub.to] += usize::from(self.nodes[node].waits && !told);
+        let known = self.nodes[node].subs.remove(&call).is_some();
+        ensure!(known, "SUB-1", "app-{node} ended subscription {call} twice");
         Ok(())
     }
 

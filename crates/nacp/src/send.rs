@@ -309,6 +309,8 @@ impl Nacp {
         };
         let full = match (class, self.config.overflow) {
             (Class::Chunk { .. }, _) => self.chunk_must_wait(bytes),
+            // It ends something that was admitted, and the remote would never hear of it otherwise.
+            (Class::Unsubscribe, _) => false,
             (_, Overflow::Wait) => over(backlog.messages, backlog.bytes),
             (_, Overflow::Evict) => false,
         };

@@ -383,3 +383,25 @@ fn wait_5_an_answer_that_found_the_queue_full_is_made_up_for_when_its_connection
     let peer = rig.register_unacked("b");
     assert!(answers(&rig.out(peer)).is_empty(), "it has it now");
 }
+
+/// Under CAP-6 a full queue swallowed the unsubscribe, and the remote sent hits for ever.
+#[test]
+fn cap_6_an_unsubscribe_is_sent_though_the_queue_is_full() {
+    let mut rig = Rig::new(|config| {
+        config.queue_count_max = 1;
+        config.overflow = Overflow::Wait;
+    });
+    let peer = rig.register("b");
+    let sub = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "a:*", false)
+        .unwrap();
+    let id = rig.id_of(sub);
+    rig.out(peer);
+    rig.answer(peer, "b", &id, None, &text("ok"));
+    rig.signal_to("b", "fills the queue");
+    assert!(rig.nacp.unsubscribe(rig.now, sub).is_some());
+    assert_eq!(kinds(&rig.out(peer)), ["ack", "signal"]);
+    let unsubscribed = rig.nacp.undelivered();
+    assert_eq!(unsubscribed.last().unwrap().what, "unsubscribe");
+}
