@@ -123,7 +123,7 @@ test('a Gateway forwards by `to` alone and refuses another Gateway', async (cont
 
 test('heartbeats are answered, and silence takes the link offline', async (context) => {
   const { server, client } = await pair(context, listenUrls.tcp)
-  client.startHeartbeat('world', 20)
+  client.startHeartbeat('world', 100)
   await client.bus.until('nacp:inbound:response', { count: 3 })
   server.holdAcks = true
   server.serving.ability('NApp.heartbeat', () => new Promise(() => {}))

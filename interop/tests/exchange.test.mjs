@@ -12,10 +12,32 @@ async function valuesThere({ js, rust }) {
   assert.deepEqual(await js.call(rust.id, 'echo', values), values)
   assert.deepEqual(await js.call(rust.id, 'value', values), values, 'read as a Value and written again')
   for (const [name, value] of Object.entries(values)) {
-    if (value === undefined) continue // alone, it is the missing payload
+    if (value == null) continue
     assert.deepEqual(await js.call(rust.id, 'value', value), value, `${name} as the whole payload`)
   }
-  assert.deepEqual(await js.call(rust.id, 'echo'), {})
+  // Alone, null and undefined are a missing payload, which is written as the empty map.
+  for (const nothing of [undefined, null]) assert.deepEqual(await js.call(rust.id, 'echo', nothing), {})
+}
+
+/** Read as the types that a Rust program would write down, and written again. */
+async function typedValues({ js, rust }) {
+  const { buffer, uint8Array, float32Array, bigUint64Array, small, beyondUint32, safeMax, bigUnsafe, bigNegative, big70 } = values
+  const same = {
+    small, beyondUint32, safeMax, bigUnsafe, bigNegative, big70,
+    fraction: 0.1, wholeFloat: 5, infinity: Infinity, text: values.text, null: null,
+  }
+  const given = {
+    ...same, buffer, uint8Array, float32Array, bigUint64Array, undefined: undefined,
+    mapIntegers: new Map([[1, 'a'], [-2, 'b']]), objectWithDigitKeys: { 1: true, 20: false }, set: new Set(['x', 'y']),
+    unknown: 'to the Rust type',
+  }
+  const returned = await js.call(rust.id, 'typed', given)
+  for (const [name, value] of Object.entries(same)) assert.deepEqual(returned[name], value, name)
+  assert.deepEqual([...returned.buffer, ...returned.uint8Array], [1, 2, 3, 4, 5])
+  assert.deepEqual([returned.float32Array, returned.undefined], [[1.5, -2.25], null])
+  assert.deepEqual(returned.bigUint64Array, [2n ** 63n])
+  assert.deepEqual([returned.objectWithDigitKeys, returned.set], [{ 1: true, 20: false }, ['x', 'y']])
+  assert.deepEqual(returned.mapIntegers, { 1: 'a', '-2': 'b' })
 }
 
 async function valuesBack({ js, rust }) {
@@ -124,7 +146,7 @@ for (const transport of transports) {
     test(`${transport}, ${dialler} dials`, async (context) => {
       const pair = await linked(context, { transport, dialler })
       const all = {
-        valuesThere, valuesBack, failures, introductions, streams, signals, steering, subscriptions, noExtensions, goodbyes,
+        valuesThere, typedValues, valuesBack, failures, introductions, streams, signals, steering, subscriptions, noExtensions, goodbyes,
       }
       for (const [name, check] of Object.entries(all)) await context.test(name, () => check(pair, dialler))
     })

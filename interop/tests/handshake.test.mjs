@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { freshId } from '../peer/app.mjs'
-import { encode } from '../peer/cbor.mjs'
+import { decode, encode } from '../peer/cbor.mjs'
 import * as message from '../peer/message.mjs'
+import { listen } from '../peer/transport.mjs'
 import { isLink, javascriptApp, linked, LINK_NEWS, place } from './places.mjs'
 import { RustApp } from './rust_app.mjs'
 
@@ -46,9 +47,7 @@ test('a Register for somebody else is dropped without a word', async (context) =
   const { js, rust } = await linked(context)
   const lost = javascriptApp(context)
   const wrong = message.register(lost.appId, 'moon', { isGateway: false, decl: { events: [], abilities: [] } })
-  const dialled = lost.dial(rust.url, rust.id)
-  await lost.bus.until('nact:peer:connect')
-  const link = await dialled
+  const link = await lost.dial(rust.url, rust.id)
   await link.connection.send(encode(wrong))
   assert.equal(await lost.call(rust.id, 'echo', 1), 1)
   const answers = lost.bus.all('nacp:inbound:*', { where: ({ msg }) => msg.meta.parentId === wrong.id })
@@ -57,15 +56,22 @@ test('a Register for somebody else is dropped without a word', async (context) =
 })
 
 test('who answers under another name than was dialled is left', async (context) => {
-  const rust = await RustApp.start(context, { id: freshId('rust'), listen: [place(context, 'tcp')] })
-  const impostor = javascriptApp(context, {}, 'impostor')
-  const url = await impostor.listen(place(context, 'tcp'))
-  impostor.appId = 'expected'
-  const answer = impostor.bus.on('nacp:inbound:register', () => setImmediate(() => (impostor.appId = 'impostor')))
-  const connecting = rust.connect('expected', url)
-  await connecting // it answered as who it was dialled as: no mismatch yet
-  answer()
-  assert.equal(await rust.call('expected', 'echo', 1).catch(({ message }) => message), 'no-route')
+  const rust = await RustApp.start(context, { id: freshId('rust') })
+  const closed = new Promise((resolve) => listening(resolve))
+  async function listening(resolve) {
+    const listener = await listen(place(context, 'tcp'), {}, (connection) => {
+      connection.on('close', resolve)
+      connection.on('message', (bytes) => {
+        const msg = decode(bytes)
+        if (msg.type !== 'register') return
+        const card = { isGateway: false, decl: { events: [], abilities: [] } }
+        connection.send(encode(message.response('impostor', msg.from, msg.id, { isOk: true }, card)))
+      })
+    })
+    context.after(() => listener.close())
+    await assert.rejects(rust.connect('expected', listener.url), { message: 'expect-mismatch' })
+  }
+  await closed
 })
 
 test('two Gateways do not register with each other', async (context) => {

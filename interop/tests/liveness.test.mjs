@@ -2,7 +2,7 @@
 // takes a link offline.
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { isLink, linked, LINK_NEWS } from './places.mjs'
+import { gated, isLink, linked, LINK_NEWS } from './places.mjs'
 
 const isHeartbeat = { where: ({ msg }) => msg.meta.target === 'NApp.heartbeat' }
 
@@ -16,8 +16,8 @@ test('Rust beats, JavaScript answers', async (context) => {
 
 test('JavaScript beats, Rust answers', async (context) => {
   const { js, rust } = await linked(context)
-  js.startHeartbeat(rust.id, 10)
-  const sent = await js.bus.until('nacp:outbound:request', { ...isHeartbeat, count: 4 })
+  js.startHeartbeat(rust.id, 200)
+  const sent = await js.bus.until('nacp:outbound:request', { ...isHeartbeat, count: 3 })
   const isAnswer = ({ msg }) => msg.meta.parentId === sent.msg.id
   const { msg } = await js.bus.until('nacp:inbound:response', { where: isAnswer })
   assert.deepEqual([msg.payload, msg.meta.isOk], [true, true])
@@ -43,14 +43,17 @@ test('a message that is never ACKed takes the link offline, and is sent again on
   const { js, rust } = await linked(context, { dialler: 'rust', rust: { ackTimeoutMs: 100 } })
   await rust.listen(LINK_NEWS)
   await rust.listen('nacp:internal:ack:warning')
+  const { runs, open } = gated(js)
   js.holdAcks = true
-  const call = rust.call(js.appId, 'once')
+  const call = rust.call(js.appId, 'gated', 'answer')
   const warning = await rust.bus.until('nacp:internal:ack:warning')
   assert.equal(warning.reason, 'timeout')
   await rust.bus.until(LINK_NEWS, isLink(js.appId, 'offline'))
   js.holdAcks = false
-  assert.equal(await call, 1)
-  assert.equal(await rust.call(js.appId, 'once'), 2)
+  await js.bus.until('nacp:inbound:request', { count: 2 })
+  open()
+  assert.equal(await call, 'answer')
+  assert.deepEqual(runs, ['answer'])
 })
 
 test('a Rust App that is silent is left by JavaScript', async (context) => {

@@ -55,6 +55,18 @@ export async function linked(context, { transport = 'tcp', dialler = 'javascript
   return { js: jsApp, rust: rustApp }
 }
 
+/** Serves `gated`: it answers, with what it was asked with, when the gate is open. A Response would prove receipt, too. */
+export function gated(js) {
+  const runs = []
+  let open
+  const gate = new Promise((resolve) => (open = resolve))
+  js.ability('gated', (payload) => {
+    runs.push(payload)
+    return gate.then(() => payload)
+  })
+  return { runs, open }
+}
+
 export const isLink = (appId, reason) => ({ where: (told) => told.appId === appId && told.reason === reason })
 
 export const LINK_NEWS = 'nacp:internal:napp:success'

@@ -2,7 +2,7 @@
 // again and not processed again, whichever side was the sender, and whoever makes the new connection.
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { isLink, linked, LINK_NEWS } from './places.mjs'
+import { gated, isLink, linked, LINK_NEWS } from './places.mjs'
 
 /** Cuts the connection and waits until both sides know. */
 async function cut({ js, rust }) {
@@ -23,23 +23,17 @@ const idsOf = (js, pattern, type) => js.bus.all(pattern).map(({ msg }) => msg).f
 for (const transport of ['tcp', 'unix', 'ws', 'http']) {
   test(`${transport}: a request of Rust whose ACK was held back comes again, its handler runs once`, async (context) => {
     const { js, rust, redial } = await watched(context, { transport })
-    let open
-    const gate = new Promise((resolve) => (open = resolve))
-    let runs = 0
-    js.ability('gated', async () => {
-      runs += 1
-      await gate
-      return { runs }
-    })
+    const { runs, open } = gated(js)
     js.holdAcks = true
-    const call = rust.call(js.appId, 'gated')
+    const call = rust.call(js.appId, 'gated', 'answer')
     await js.bus.until('nacp:inbound:request')
     await cut({ js, rust })
     js.holdAcks = false
     await redial()
     await js.bus.until('nacp:inbound:request', { count: 2 })
     open()
-    assert.deepEqual(await call, { runs: 1 })
+    assert.equal(await call, 'answer')
+    assert.deepEqual(runs, ['answer'])
     const ids = idsOf(js, 'nacp:inbound:request', () => true)
     assert.deepEqual(ids, [ids[0], ids[0]])
   })
@@ -62,13 +56,17 @@ for (const transport of ['tcp', 'unix', 'ws', 'http']) {
 
   test(`${transport}: Rust dials again by itself, and what waited arrives in order`, async (context) => {
     const { js, rust } = await watched(context, { transport, dialler: 'rust' })
+    const { runs, open } = gated(js)
     js.holdAcks = true
-    const calls = [0, 1, 2].map((n) => rust.call(js.appId, 'echo', n))
+    const calls = [0, 1, 2].map((n) => rust.call(js.appId, 'gated', n))
     await js.bus.until('nacp:inbound:request', { count: 3 })
     await cut({ js, rust })
     js.holdAcks = false
-    calls.push(...[3, 4, 5].map((n) => rust.call(js.appId, 'echo', n)))
+    calls.push(...[3, 4, 5].map((n) => rust.call(js.appId, 'gated', n)))
+    await js.bus.until('nacp:inbound:request', { count: 9 })
+    open()
     assert.deepEqual(await Promise.all(calls), [0, 1, 2, 3, 4, 5])
+    assert.deepEqual(runs, [0, 1, 2, 3, 4, 5])
     const seen = js.bus.all('nacp:inbound:request').map(({ msg }) => msg)
     assert.deepEqual(seen.slice(3).map(({ payload }) => payload), [0, 1, 2, 3, 4, 5])
     assert.deepEqual(seen.slice(3, 6).map(({ id }) => id), seen.slice(0, 3).map(({ id }) => id))

@@ -7,7 +7,7 @@ import { Bus } from '../peer/bus.mjs'
 import { decode, encode } from '../peer/cbor.mjs'
 import { PieceStream } from '../peer/stream.mjs'
 
-const binaries = process.env.NACP_INTEROP_BINARIES ?? new URL('../rust-peer/target/debug', import.meta.url).pathname
+const binaries = process.env.NACP_INTEROP_BINARIES ?? new URL('../../target/debug', import.meta.url).pathname
 
 const hex = (value) => (value === undefined ? 'b90000' : encode(value).toString('hex'))
 const unhex = (text) => decode(Buffer.from(text, 'hex'))
@@ -21,7 +21,7 @@ export class RustApp {
   static async start(context, setup) {
     const app = new RustApp(setup)
     context.after(() => app.end())
-    const { urls } = await app.bus.until('ready', { withinMs: 20_000 })
+    const { urls } = await Promise.race([app.bus.until('ready'), app.ended])
     return Object.assign(app, { id: setup.id, urls, url: urls[0] })
   }
 
@@ -30,9 +30,12 @@ export class RustApp {
     const options = { stdio: ['pipe', 'pipe', 'inherit'] }
     this.process = spawn(`${binaries}/nacp-interop-peer`, [JSON.stringify(setup)], options)
     createInterface({ input: this.process.stdout }).on('line', (line) => this.#told(JSON.parse(line)))
-    this.process.on('exit', (code) => {
-      for (const { reject } of this.#answers.values()) reject(new Error(`the Rust peer ended with ${code}`))
+    this.ended = once(this.process, 'exit').then(([code]) => {
+      const error = new Error(`the Rust peer ended with ${code}`)
+      for (const { reject } of this.#answers.values()) reject(error)
+      throw error
     })
+    this.ended.catch(() => {}) // most tests never look
   }
 
   #told(report) {
@@ -75,8 +78,11 @@ export class RustApp {
     const settings = { app, name, payload: hex(payload) }
     stream.response = this.command('event', settings, number).then(unhex).finally(() => stream.end())
     stream.response.catch(() => {}) // whoever only reads the chunks need not look at it
-    stream.signal = (kind, value) =>
-      this.command('signal', { call: number, kind, payload: value === undefined ? undefined : hex(value) })
+    stream.signal = (kind, value) => {
+      const sent = this.command('signal', { call: number, kind, payload: value === undefined ? undefined : hex(value) })
+      sent.catch(() => {}) // whoever does not wait for the ACK need not see that the test ended before it
+      return sent
+    }
     return stream
   }
 
@@ -105,7 +111,7 @@ export class RustApp {
   async end() {
     if (this.process.exitCode !== null) return
     this.process.stdin.end()
-    await once(this.process, 'exit')
+    await this.ended.catch(() => {})
   }
 }
 

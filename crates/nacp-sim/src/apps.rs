@@ -207,9 +207,8 @@ impl World {
         uid: u32,
         deadline: Option<nacp::Instant>,
     ) -> Verdict {
-        let id = self.nodes[node].core.call_message_id(call).cloned();
         self.model
-            .called(node, to, call.as_u64(), asked, uid, deadline, id)?;
+            .called(node, to, call.as_u64(), asked, uid, deadline)?;
         let open = OpenCall {
             call,
             to,

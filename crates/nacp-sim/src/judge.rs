@@ -5,6 +5,7 @@
 use nacp::message::{Encoded, Meta, decode};
 use nacp::{
     CallId, DropCause, Event, Instant, NotifyTarget, OfflineCause, Outcome, PeerId, Report, SendId,
+    ServingId,
 };
 
 use crate::apps::{NAMES, PATTERNS};
@@ -157,48 +158,10 @@ impl Model {
                 self.fold(peer.0);
                 Ok(())
             }
-            Event::Request {
-                serving,
-                from,
-                payload,
-                lossless,
-                ..
-            } => {
-                self.fold(serving.as_u64());
-                let from = self.node_named(from.as_str())?;
-                self.request(node, from, serving.as_u64(), payload, *lossless)
-            }
-            Event::Signal {
-                serving,
-                from,
-                payload,
-                ..
-            } => {
-                let from = self.node_named(from.as_str())?;
-                let served = self.nodes[node].served.contains_key(&serving.as_u64());
-                ensure!(
-                    served,
-                    "WAIT-7",
-                    "app-{node}: a signal for request {serving:?}, which is over"
-                );
-                match tag::read(payload.as_bytes()) {
-                    Some((uid, _)) => self.handled(node, from, uid, "a signal"),
-                    None => Ok(()),
-                }
-            }
-            Event::RequesterGone { serving } => {
-                self.fold(serving.as_u64());
-                self.requester_gone(node, serving.as_u64())
-            }
-            Event::StreamWritable { serving } => {
-                let served = self.nodes[node].served.contains_key(&serving.as_u64());
-                ensure!(
-                    served,
-                    "MSG-11",
-                    "app-{node}: room in a stream that is over"
-                );
-                Ok(())
-            }
+            Event::Request { .. }
+            | Event::Signal { .. }
+            | Event::RequesterGone { .. }
+            | Event::StreamWritable { .. } => self.about_served(node, event),
             Event::Notify {
                 target,
                 hit_sub_name,
@@ -217,6 +180,49 @@ impl Model {
                 Ok(())
             }
             Event::Report(report) => self.report(node, report),
+        }
+    }
+
+    fn still_served(&self, node: usize, serving: ServingId, what: &str) -> Verdict {
+        let served = self.nodes[node].served.contains_key(&serving.as_u64());
+        ensure!(served, "WAIT-7", "app-{node}: {what}, but it is over");
+        Ok(())
+    }
+
+    fn about_served(&mut self, node: usize, event: &Event) -> Verdict {
+        match event {
+            Event::Request {
+                serving,
+                from,
+                payload,
+                lossless,
+                ..
+            } => {
+                self.fold(serving.as_u64());
+                let from = self.node_named(from.as_str())?;
+                self.request(node, from, serving.as_u64(), payload, *lossless)
+            }
+            Event::Signal {
+                serving,
+                from,
+                payload,
+                ..
+            } => {
+                let from = self.node_named(from.as_str())?;
+                self.still_served(node, *serving, "a signal")?;
+                match tag::read(payload.as_bytes()) {
+                    Some((uid, _)) => self.handled(node, from, uid, "a signal"),
+                    None => Ok(()),
+                }
+            }
+            Event::RequesterGone { serving } => {
+                self.fold(serving.as_u64());
+                self.requester_gone(node, serving.as_u64())
+            }
+            Event::StreamWritable { serving } => {
+                self.still_served(node, *serving, "room in its stream")
+            }
+            _ => Ok(()),
         }
     }
 
@@ -239,9 +245,15 @@ impl Model {
             "app-{node}: app-{other} online, resumed: {resumed}, but it was {:?}",
             link.state
         );
+        // Without instances both sides may keep another one of two connections for a while (LINK-8).
+        let doubtful = link.state == State::Online && self.settings.is_base_pair(node, other);
         let before = std::mem::replace(&mut link.remote_epoch, told);
         link.state = State::Online;
         link.since = now;
+        if doubtful {
+            self.unsure(node, other);
+            self.unsure(other, node);
+        }
         if restarted {
             ensure!(
                 before != epoch,
@@ -395,7 +407,6 @@ impl Model {
             request: uid,
             from,
             run: self.runs,
-            lossless,
         };
         self.nodes[node].served.insert(serving, served);
         Ok(())

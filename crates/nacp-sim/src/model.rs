@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use nacp::{Instant, MessageId, PeerViolation, SendError, SendId, ServingId};
+use nacp::{Instant, PeerViolation, SendError, SendId, ServingId};
 
 use crate::settings::Settings;
 use crate::world::Verdict;
@@ -161,7 +161,6 @@ pub(crate) struct Call {
     /// 0 = it has no payload of ours.
     pub(crate) uid: u32,
     pub(crate) deadline: Option<Instant>,
-    pub(crate) id: Option<MessageId>,
     /// The remote's memory when it was made.
     pub(crate) epoch: u32,
     /// The stream: of which run of the handler, and the next chunk.
@@ -182,7 +181,6 @@ pub(crate) struct Served {
     pub(crate) request: u32,
     pub(crate) from: usize,
     pub(crate) run: u32,
-    pub(crate) lossless: bool,
 }
 
 /// What one core said.
@@ -355,7 +353,6 @@ impl Model {
         asked: Asked,
         uid: u32,
         deadline: Option<Instant>,
-        id: Option<MessageId>,
     ) -> Verdict {
         ensure!(node != to, "GW-2", "app-{node} called itself");
         ensure!(
@@ -372,7 +369,6 @@ impl Model {
             asked,
             uid,
             deadline,
-            id,
             epoch,
             run: 0,
             next: 0,

@@ -32,9 +32,14 @@ impl Model {
         let kind = msg.kind;
         msg.handled += 1;
         msg.handled_epoch = epoch;
-        if !kind.is_reliable() && self.pair(from, node).unsure {
-            let pair = self.pair(from, node);
-            pair.last = pair.last.max(uid);
+        let base = self.settings.is_base_pair(from, node);
+        let pair = self.pair(from, node);
+        if pair.unsure && uid <= pair.last && (base || !kind.is_reliable()) {
+            ensure!(
+                !again || !kind.is_reliable(),
+                "MSG-4",
+                "app-{node}: {uid} ({kind:?}) of app-{from} handled twice"
+            );
             return Ok(());
         }
         ensure!(

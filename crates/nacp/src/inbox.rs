@@ -5,6 +5,7 @@
 use bytes::Bytes;
 
 use crate::arena::Key;
+use crate::calls::Asked;
 use crate::event::{
     CallId, CloseReason, DropCause, Event, NotifyTarget, Outcome, PeerId, ServingId,
 };
@@ -317,7 +318,15 @@ impl Nacp {
         if self.outbox.get(seq).is_some() {
             self.acked(now, self.waiters[&seq].link, seq);
         }
+        // Whether it subscribed us is lost with the answer: it must not go on for nobody.
+        let asked = &self.waiters[&seq];
+        let stray = (asked.asked == Asked::Subscribe
+            && why_not_ok.as_deref() == Some("response-evicted"))
+        .then(|| (asked.link, asked.id.clone()));
         self.settle_call(seq, outcome);
+        if let Some((link, id)) = stray {
+            self.send_unsubscribe(now, link, &id, false);
+        }
     }
 
     /// GW-6: the App that was asked, or the Gateway through which it was asked.

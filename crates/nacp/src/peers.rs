@@ -61,7 +61,8 @@ pub(crate) enum Urgent {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) phase: Phase,
-    pub(crate) dialled: bool,
+    /// When we dialled it, in the order of our attempts; `None` = we accepted it.
+    pub(crate) dialled: Option<u64>,
     pub(crate) urgent: VecDeque<Urgent>,
     /// Acks in the urgent lane.
     pub(crate) acks: usize,
@@ -88,7 +89,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(phase: Phase, dialled: bool, now: Instant) -> Self {
+    pub(crate) fn new(phase: Phase, dialled: Option<u64>, now: Instant) -> Self {
         Self {
             phase,
             dialled,

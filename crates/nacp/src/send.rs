@@ -478,7 +478,7 @@ impl Nacp {
         }
     }
 
-    fn remember_debt(&mut self, link: Key, seq: u64, debt: Debt, out: bool) {
+    pub(crate) fn remember_debt(&mut self, link: Key, seq: u64, debt: Debt, out: bool) {
         let link = &mut self.links[link];
         let debts = if out {
             &mut link.unsure

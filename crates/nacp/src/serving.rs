@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::arena::Key;
 use crate::event::{CallId, Event, SendId, ServingId};
+use crate::link::Debt;
 use crate::message::{Envelope, MessageId, Meta, Payload, RequestKind};
 use crate::outbox::Class;
 use crate::peers::Urgent;
@@ -193,7 +194,10 @@ impl Nacp {
         };
         let draft = Draft::own(meta.clone(), Some(&answer.payload), class);
         if self.enqueue(now, link, draft, |_, _, _| {}).is_err() {
-            self.push_control(now, link, meta, Some(&answer.payload));
+            let seq = self.push_control(now, link, meta, Some(&answer.payload));
+            // It is lost with the connection, but whoever asked must not wait for ever (WAIT-5).
+            let parent = parent.clone();
+            self.remember_debt(link, seq, Debt { parent, kind }, true);
         }
     }
 

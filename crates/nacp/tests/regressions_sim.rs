@@ -316,3 +316,70 @@ fn cap_6_a_message_is_submitted_only_when_ack_pending_has_room_for_its_bytes() {
     }
     assert_eq!(out, 2);
 }
+
+/// The remote had subscribed us, its answer was evicted there, and it sent hits for ever to a subscription that failed.
+#[test]
+fn sub_1_a_subscribe_whose_answer_was_evicted_is_undone_at_the_remote() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let sub = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "a:*", false)
+        .unwrap();
+    let id = rig.id_of(sub);
+    rig.out(peer);
+    rig.answer(
+        peer,
+        "b",
+        &id,
+        Some("response-evicted"),
+        &Payload::default(),
+    );
+    assert_eq!(kinds(&rig.out(peer)), ["ack", "unsubscribe"]);
+}
+
+/// The late answer to an earlier attempt took the binding from the later one, which the remote had kept.
+#[test]
+fn link_14_of_two_attempts_of_ours_the_later_one_stands() {
+    let mut rig = Rig::new(|_| {});
+    let first = rig.dial("b");
+    let second = rig.dial("b");
+    let registers = [first, second].map(|peer| rig.out(peer)[0].id.clone());
+    let same = Rig::registration(Some("one"), &[], false);
+    rig.answer(second, "b", &registers[1], None, &same);
+    rig.answer(first, "b", &registers[0], None, &same);
+    rig.out(first);
+    let events = rig.events();
+    assert_eq!(links(&events), [("online", "b".to_owned())]);
+    assert_eq!(closed(&events), [(first, "superseded".to_owned())]);
+    assert_eq!(rig.nacp.peer_of_app(&app("b")), Some(second));
+}
+
+/// Under CAP-6 an answer of the core that found the queue full was lost with the connection, and its caller waited.
+#[test]
+fn wait_5_an_answer_that_found_the_queue_full_is_made_up_for_when_its_connection_breaks() {
+    let mut rig = Rig::new(|config| {
+        config.queue_count_max = 1;
+        config.overflow = Overflow::Wait;
+    });
+    let peer = rig.register("b");
+    rig.signal_to("b", "fills the queue");
+    rig.ask(peer, "b", "r1", RequestKind::Ability, "NApp.introduce");
+    let answers = |sent: &[Sent]| {
+        let to_r1 = sent
+            .iter()
+            .filter(|sent| sent.parent.as_deref() == Some("r1"));
+        let answers = to_r1.filter(|sent| sent.is_ok.is_some());
+        answers.map(|sent| sent.is_ok).collect::<Vec<_>>()
+    };
+    assert_eq!(answers(&rig.out(peer)), [Some(true)]);
+    rig.cut(peer);
+    let peer = rig.register_unacked("b");
+    let sent = rig.out(peer);
+    assert_eq!(answers(&sent), [Some(false)]);
+    let answer = sent.iter().find(|sent| sent.is_ok.is_some()).unwrap();
+    rig.ack(peer, "b", &answer.id);
+    rig.cut(peer);
+    let peer = rig.register_unacked("b");
+    assert!(answers(&rig.out(peer)).is_empty(), "it has it now");
+}

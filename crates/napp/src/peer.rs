@@ -12,7 +12,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacp::{AppId, CloseReason, PeerId, PeerViolation, Role};
+use nacp::message::Encoded;
+use nacp::{AppId, CloseReason, PeerId, PeerViolation, Report, Role};
 use nact::{Channel, Outbound, ReceiveError, Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Sleep;
@@ -272,7 +273,9 @@ impl Future for Peer {
             }
             this.signal.run();
         }
-        cx.waker().wake_by_ref();
+        // Not before the runtime has looked at its other connections: a plain wake would let this one run on.
+        let turn = std::pin::pin!(tokio::task::yield_now());
+        let _ = turn.poll(cx);
         Poll::Pending
     }
 }
@@ -482,6 +485,16 @@ impl Visit<'_> {
                 tracing::warn!(%violation, peer = peer.0, "dropped a message");
                 crate::metrics::report("nact:peer:error", violation.reason());
                 self.announce_peer("error", peer, Some(violation.reason()));
+                // Whoever watches routes wants to see the message itself (GW-4).
+                if let PeerViolation::FromMismatch { .. } = violation {
+                    self.report(Report {
+                        name: "nacp:internal:route:error",
+                        reason: violation.reason(),
+                        peer: Some(peer),
+                        app: None,
+                        message: Some(Encoded::from(message.clone())),
+                    });
+                }
             }
         }
     }

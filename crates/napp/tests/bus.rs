@@ -5,7 +5,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use napp::{App, CallError, EventContext, Listener, SubscribeOptions, Value};
+use nacp::RequestKind;
+use nacp::message::{Head, Meta, encode};
+use napp::{App, CallError, EventContext, Listener, Payload, SubscribeOptions, Value};
 use support::{Mode, Net, quiet, settle, until, within};
 
 async fn pair(name: &str) -> (App, App) {
@@ -302,4 +304,51 @@ async fn payloads_on_the_bus_are_those_of_the_wire_document() {
     let event: Value = within(bound.next()).await.unwrap().decode().unwrap();
     assert_eq!(get(&event, "appId").as_str(), Some("hello"));
     assert_eq!(get(&event, "reason").as_str(), Some("dropped"));
+}
+
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Registration {
+    is_gateway: bool,
+    decl: BTreeMap<&'static str, [(); 0]>,
+}
+
+#[tokio::test(start_paused = true)]
+async fn gw_4_a_message_in_the_name_of_another_app_is_reported_with_the_message() {
+    let (world, _hello) = pair("forged").await;
+    let mut errors = world.listen("nacp:internal:route:error").unwrap();
+    let mut links = world.listen("nacp:internal:napp:success").unwrap();
+    let transports = nact::Transports::default();
+    let mut thief = transports.dial("mem://forged").await.unwrap();
+    let registration = Registration {
+        is_gateway: false,
+        decl: BTreeMap::from([("events", []), ("abilities", [])]),
+    };
+    let request = Meta::Request {
+        kind: RequestKind::Ability,
+        target: Some("double".into()),
+    };
+    let messages = [
+        ("thief", Meta::Register, Payload::encode(&registration)),
+        ("hello", request, Payload::encode(&1u32)),
+    ];
+    for (from, meta, payload) in messages {
+        let head = Head {
+            id: from,
+            from,
+            to: "world",
+            t_ms: 0,
+            meta,
+        };
+        thief.sender.push(nact::Outbound {
+            body: encode(&head, Some(&payload.unwrap())).to_bytes(),
+            ..Default::default()
+        });
+    }
+    thief.sender.flush().await.unwrap();
+    within(links.next()).await.unwrap();
+    let error: Value = within(errors.next()).await.unwrap().decode().unwrap();
+    assert_eq!(error.get("reason").unwrap().as_str(), Some("from-mismatch"));
+    let msg = error.get("msg").unwrap();
+    assert_eq!(msg.get("id").unwrap().as_str(), Some("hello"));
 }

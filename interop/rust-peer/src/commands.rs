@@ -64,14 +64,20 @@ enum Command {
 }
 
 type Result<T, E = String> = std::result::Result<T, E>;
-type SignalAsked = (SignalKind, Option<Payload>);
 
 /// One App and what the test has begun with it.
 #[derive(Clone)]
 pub struct Session {
     app: App,
-    calls: Rc<RefCell<HashMap<u64, mpsc::Sender<SignalAsked>>>>,
+    calls: Rc<RefCell<HashMap<u64, Begun>>>,
     subscriptions: Rc<RefCell<HashMap<u64, mpsc::Sender<()>>>>,
+}
+
+/// An event call, as a signal wants to name it.
+#[derive(Clone)]
+struct Begun {
+    app: String,
+    request: String,
 }
 
 /// The short text of an error; what the remote said, when it said no.
@@ -133,11 +139,12 @@ impl Session {
                 payload,
             } => {
                 let payload = payload.as_deref().map(unhex).transpose()?;
-                let signals = self.calls.borrow().get(&call).cloned();
-                let signals = signals.ok_or("no such call")?;
-                let sent = signals.send((kind_of(&kind)?, payload)).await;
-                sent.map_err(|_| "the call has ended".to_owned())?;
-                Ok(Json::Null)
+                let begun = self.calls.borrow().get(&call).cloned();
+                let Begun { app: to, request } = begun.ok_or("no such call")?;
+                // Not over the call itself: it is read meanwhile, whenever the ACK comes.
+                let kind = kind_of(&kind)?;
+                let sent = app.signal_to(&to, &request, kind, payload.as_ref()).await;
+                Ok(sent.map_err(why)?.into())
             }
             Command::Subscribe { app: to, pattern } => self.subscribe(number, &to, &pattern).await,
             Command::Unsubscribe { subscription } => {
@@ -157,19 +164,14 @@ impl Session {
     /// Reports `request` with its id, then each chunk, then the response.
     async fn event(&self, number: u64, to: &str, name: &str, payload: &Payload) -> Result<Json> {
         let mut call = self.app.event(to, name, payload).await.map_err(why)?;
-        let (signals, mut asked) = mpsc::channel(64);
-        self.calls.borrow_mut().insert(number, signals);
-        let id = call.id().to_string();
-        report(&json!({ "event": "request", "number": number, "id": id }));
-        loop {
-            tokio::select! {
-                biased;
-                Some((kind, payload)) = asked.recv() => signal(&call, kind, payload).await.map_err(why)?,
-                chunk = call.next() => match chunk {
-                    Some(chunk) => report(&json!({ "event": "chunk", "number": number, "payload": hex(&chunk) })),
-                    None => break,
-                },
-            }
+        let request = call.id().to_string();
+        report(&json!({ "event": "request", "number": number, "id": request }));
+        let app = to.to_owned();
+        self.calls
+            .borrow_mut()
+            .insert(number, Begun { app, request });
+        while let Some(chunk) = call.next().await {
+            report(&json!({ "event": "chunk", "number": number, "payload": hex(&chunk) }));
         }
         self.calls.borrow_mut().remove(&number);
         Ok(hex(&call.response::<Payload>().await.map_err(why)?).into())
@@ -218,23 +220,6 @@ impl Session {
         });
         links.collect()
     }
-}
-
-async fn signal(
-    call: &napp::EventCall,
-    kind: SignalKind,
-    payload: Option<Payload>,
-) -> Result<(), CallError> {
-    match kind {
-        SignalKind::Normal => match payload {
-            Some(payload) => call.signal(&payload).await?,
-            None => call.signal(&()).await?,
-        },
-        SignalKind::Pause => call.pause().await?,
-        SignalKind::Resume => call.resume().await?,
-        SignalKind::Abort => call.abort().await?,
-    };
-    Ok(())
 }
 
 fn kind_of(text: &str) -> Result<SignalKind> {

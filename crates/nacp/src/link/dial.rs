@@ -21,7 +21,7 @@ impl Nacp {
         let until = now + self.config.protocol_timeout;
         let Role::Dialer { expect } = role else {
             self.peers
-                .insert(peer, Peer::new(Phase::Unregistered, false, now));
+                .insert(peer, Peer::new(Phase::Unregistered, None, now));
             self.timers.arm(Subject::Peer(peer), until);
             return;
         };
@@ -38,7 +38,7 @@ impl Nacp {
             id,
             instance,
         };
-        self.peers.insert(peer, Peer::new(phase, true, now));
+        self.peers.insert(peer, Peer::new(phase, Some(token), now));
         self.peers.push_urgent(peer, Urgent::Raw { token, encoded });
         self.timers.arm(Subject::Peer(peer), until);
     }
@@ -180,6 +180,11 @@ impl Nacp {
             self.leave(now, peer, envelope, CloseReason::Superseded);
             return Ok(());
         }
+        if self.later_attempt_stands(peer, app, &registration) {
+            // The remote has registered that one after this one, so it has left this one already.
+            self.leave(now, peer, envelope, CloseReason::Superseded);
+            return Ok(());
+        }
         if self.is_outdated(peer, app) {
             // Accepted as an incarnation of ours that ended meanwhile: the remote would believe that we still know of its
             // calls. It learns better from the next register.
@@ -230,9 +235,21 @@ impl Nacp {
         let accepted = link
             .peer()
             .and_then(|peer| self.peers.get(peer))
-            .is_some_and(|peer| !peer.dialled);
+            .is_some_and(|peer| peer.dialled.is_none());
         let same = registration.instance.is_some() && registration.instance == link.remote_instance;
         accepted && same && link.reach == Reach::Direct && self.config.app > *app
+    }
+
+    /// Whether `app` is online already over a connection that we dialled after `peer`.
+    fn later_attempt_stands(&self, peer: PeerId, app: &AppId, registration: &Registration) -> bool {
+        let dialled = |peer: PeerId| self.peers.get(peer).and_then(|peer| peer.dialled);
+        let Some(key) = self.links.find(app.as_str()) else {
+            return false;
+        };
+        let link = &self.links[key];
+        let same = registration.instance.is_some() && registration.instance == link.remote_instance;
+        let stands = link.peer().and_then(dialled);
+        same && link.reach == Reach::Direct && stands > dialled(peer)
     }
 
     /// The link, if another incarnation of `app` is online than the one that answered.
