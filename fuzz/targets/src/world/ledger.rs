@@ -52,6 +52,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Empty, but for what it may expect of others.
+    pub(super) fn of_a_new_life(&self) -> Self {
+        Self {
+            disorder_is_expected: self.disorder_is_expected,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn distrust_order(&mut self) {
         self.disorder_is_expected = true;
     }
