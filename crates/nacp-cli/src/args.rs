@@ -82,12 +82,15 @@ pub enum Command {
     Sim(cmd::sim::Args),
     /// Hash a directory through a connection that is cut, black-holed and slowed, and check every hash
     Demo(cmd::demo::Args),
-    /// One of the demonstration's two programs
+    /// One of the demonstration's programs
     #[command(hide = true)]
     DemoWorker(cmd::demo::worker::Args),
-    /// The other one
+    /// Another one
     #[command(hide = true)]
     DemoClient(cmd::demo::client::Args),
+    /// The one in the middle
+    #[command(hide = true)]
+    DemoGateway(cmd::demo::gateway::Args),
 }
 
 /// How this program takes part, whatever it does.

@@ -13,6 +13,7 @@ mod output;
 pub mod proxy;
 mod random;
 mod session;
+mod socket;
 mod tree_hash;
 mod words;
 
@@ -50,6 +51,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Demo(args) => block_on(cmd::demo::run(args)),
         Command::DemoWorker(args) => block_on(cmd::demo::worker::run(args)),
         Command::DemoClient(args) => block_on(cmd::demo::client::run(args)),
+        Command::DemoGateway(args) => block_on(cmd::demo::gateway::run(args)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A TCP proxy that breaks connections on command.
+//! A proxy in front of a TCP or Unix socket that breaks connections on command.
 //!
 //! What this module keeps true: it never changes, drops or reorders a byte of a connection that lives; what it takes
 //! away, it takes away as networks do. A cut is a reset in both directions, at an exact byte if that is asked for. A
@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+
+pub use crate::socket::Place;
+use crate::socket::{ReadEnd, Socket, SocketListener, WriteEnd};
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,14 +59,14 @@ pub struct Progress {
 /// A running proxy. Dropping it cuts every connection.
 #[derive(Debug)]
 pub struct Proxy {
-    local: SocketAddr,
+    local: Place,
     shared: Arc<Shared>,
     acceptor: JoinHandle<()>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    target: SocketAddr,
+    target: Place,
     conditions: [watch::Sender<Condition>; 2],
     progress: [watch::Sender<Progress>; 2],
     /// The forwarded byte at which everything is cut, once.
@@ -85,7 +86,16 @@ impl Proxy {
     /// # Errors
     /// The system has no port.
     pub async fn start(target: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self::between(&Place::Tcp(anywhere), Place::Tcp(target)).await
+    }
+
+    /// Listens at `listen` and forwards to `target`.
+    ///
+    /// # Errors
+    /// The system does not let it listen there.
+    pub async fn between(listen: &Place, target: Place) -> io::Result<Self> {
+        let listener = SocketListener::bind(listen).await?;
         let shared = Arc::new(Shared {
             target,
             conditions: Default::default(),
@@ -94,15 +104,15 @@ impl Proxy {
             cuts: watch::Sender::new(0),
         });
         Ok(Self {
-            local: listener.local_addr()?,
+            local: listener.place()?,
             acceptor: tokio::spawn(accept(listener, Arc::clone(&shared))),
             shared,
         })
     }
 
     /// Where to connect to.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.local
+    pub fn local(&self) -> &Place {
+        &self.local
     }
 
     /// Changes how one direction is, for every connection, also those that come.
@@ -166,12 +176,12 @@ impl Shared {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: SocketListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                Ok((dialler, _)) => {
+                Ok(dialler) => {
                     // Before the task runs: a cut that comes between now and then is meant for it too.
                     let cuts = shared.cuts.subscribe();
                     connections.spawn(connection(Arc::clone(&shared), dialler, cuts));
@@ -184,14 +194,15 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(shared: Arc<Shared>, mut dialler: TcpStream, mut cuts: watch::Receiver<u64>) {
+async fn connection(shared: Arc<Shared>, mut dialler: Socket, mut cuts: watch::Receiver<u64>) {
     let mut to_target = shared.conditions[Direction::ToTarget as usize].subscribe();
     not_black_hole(&mut to_target).await;
-    let Ok(mut target) = TcpStream::connect(shared.target).await else {
-        let _ = dialler.set_zero_linger();
+    let Ok(mut target) = Socket::connect(&shared.target).await else {
+        dialler.reset_at_end();
         return;
     };
-    let _ = (dialler.set_nodelay(true), target.set_nodelay(true)); // without it, only slower
+    dialler.hurry();
+    target.hurry();
     let is_over = {
         let (from_dialler, into_dialler) = dialler.split();
         let (from_target, into_target) = target.split();
@@ -205,7 +216,8 @@ async fn connection(shared: Arc<Shared>, mut dialler: TcpStream, mut cuts: watch
     };
     if !is_over {
         // With no time to linger, closing is a reset.
-        let _ = (dialler.set_zero_linger(), target.set_zero_linger());
+        dialler.reset_at_end();
+        target.reset_at_end();
     }
 }
 
@@ -213,8 +225,8 @@ async fn connection(shared: Arc<Shared>, mut dialler: TcpStream, mut cuts: watch
 async fn pump(
     shared: &Shared,
     direction: Direction,
-    mut from: ReadHalf<'_>,
-    mut to: WriteHalf<'_>,
+    mut from: ReadEnd<'_>,
+    mut to: WriteEnd<'_>,
 ) -> io::Result<()> {
     let mut condition = shared.conditions[direction as usize].subscribe();
     let mut buffer = vec![0; PIECE_BYTES];
@@ -280,7 +292,7 @@ impl Drop for Held<'_> {
 async fn forward(
     mut held: Held<'_>,
     condition: &mut watch::Receiver<Condition>,
-    to: &mut WriteHalf<'_>,
+    to: &mut WriteEnd<'_>,
     mut bytes: &[u8],
 ) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -307,7 +319,7 @@ async fn forward(
 }
 
 /// Writes, up to where a cut is due.
-async fn write(held: &mut Held<'_>, to: &mut WriteHalf<'_>, bytes: &[u8]) -> io::Result<()> {
+async fn write(held: &mut Held<'_>, to: &mut WriteEnd<'_>, bytes: &[u8]) -> io::Result<()> {
     let (shared, direction) = (held.shared, held.direction as usize);
     let cut_at = &shared.cut_at[direction];
     let forwarded = shared.progress[direction].borrow().forwarded;
@@ -331,13 +343,22 @@ async fn write(held: &mut Held<'_>, to: &mut WriteHalf<'_>, bytes: &[u8]) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::time::Instant;
+
+    async fn dial(proxy: &Proxy) -> io::Result<TcpStream> {
+        match proxy.local() {
+            Place::Tcp(address) => TcpStream::connect(address).await,
+            #[cfg(unix)]
+            Place::Unix(path) => panic!("not TCP: {path:?}"),
+        }
+    }
 
     /// A proxy, and both ends of a connection through it.
     async fn connected() -> (Proxy, TcpStream, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let proxy = Proxy::start(listener.local_addr().unwrap()).await.unwrap();
-        let near = TcpStream::connect(proxy.local_addr()).await.unwrap();
+        let near = dial(&proxy).await.unwrap();
         let (far, _) = listener.accept().await.unwrap();
         (proxy, near, far)
     }
@@ -407,6 +428,24 @@ mod tests {
         assert_eq!(far.read(&mut [0; 8]).await.unwrap(), 0);
     }
 
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn unix_sockets_pass_and_are_cut_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let (there, here) = (dir.path().join("there"), dir.path().join("here"));
+        let listener = tokio::net::UnixListener::bind(&there).unwrap();
+        let proxy = Proxy::between(&Place::Unix(here.clone()), Place::Unix(there))
+            .await
+            .unwrap();
+        let mut near = tokio::net::UnixStream::connect(here).await.unwrap();
+        let (mut far, _) = listener.accept().await.unwrap();
+        proxy.cut_after(Direction::ToTarget, 3);
+        near.write_all(b"there").await.unwrap();
+        let mut came = Vec::new();
+        let _ = far.read_to_end(&mut came).await; // an end or a reset, as the system has it
+        assert_eq!(came, b"the");
+    }
+
     #[tokio::test]
     async fn one_direction_can_be_bad_alone() {
         let (proxy, mut near, mut far) = connected().await;
@@ -448,7 +487,7 @@ mod tests {
         let target = listener.local_addr().unwrap();
         drop(listener);
         let proxy = Proxy::start(target).await.unwrap();
-        let mut near = TcpStream::connect(proxy.local_addr()).await.unwrap();
+        let mut near = dial(&proxy).await.unwrap();
         assert!(near.read(&mut [0; 8]).await.is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! Deadlines: which is next and why, and what happens at it. Early and repeated calls are no-ops.
 
 use crate::event::{CloseReason, OfflineCause, PeerId};
+use crate::outbox::Class;
 use crate::peers::Phase;
 use crate::timers::{Subject, Timer};
 use crate::{Instant, Nacp};
@@ -42,7 +43,13 @@ impl Nacp {
                 return;
             }
             let (seq, key, encoded) = (outgoing.seq, outgoing.link, outgoing.encoded.clone());
+            let is_control = matches!(outgoing.class, Class::Control);
             let Some(peer) = self.links[key].peer() else {
+                if is_control {
+                    // A heartbeat as a probe: it is in no Backlog, and must not come up here for ever.
+                    self.withdraw(seq);
+                    continue;
+                }
                 // A probe that nobody answered; the next one is scheduled (LINK-16).
                 self.outbox.requeue(&mut self.links[key].queues);
                 self.enforce_backlog_caps();

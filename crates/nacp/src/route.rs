@@ -87,7 +87,8 @@ impl Nacp {
         self.timers.arm(Subject::Probe(key), now + PROBE_FIRST);
     }
 
-    /// Sends the first queued message once more; whoever ACKs it is there (LINK-16).
+    /// Sends the first queued message once more, or a heartbeat where that one is never ACKed; whoever ACKs is there
+    /// (LINK-16).
     pub(crate) fn on_probe_due(&mut self, now: Instant, key: Key) {
         if self.links[key].is_online() {
             return;
@@ -100,6 +101,15 @@ impl Nacp {
         link.probe_due = true;
         self.timers.arm(Subject::Probe(key), now + wait);
         self.enforce_backlog_caps();
+        let first = self.outbox.first(&self.links[key].queues.backlog);
+        if first.is_some_and(|first| !first.class.needs_ack()) {
+            // A plain notify is never ACKed: as a probe it would be lost, and what comes behind it never leave.
+            for seq in self.outbox.seqs(&self.links[key].queues.control) {
+                self.withdraw(seq);
+            }
+            let probe = self.send_heartbeat(now, key);
+            self.links[key].heartbeat = Some(probe);
+        }
         self.mark_ready(key);
     }
 

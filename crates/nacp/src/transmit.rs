@@ -198,6 +198,9 @@ impl Nacp {
             return None;
         }
         let first = self.outbox.first(&link.queues.backlog)?;
+        if link.probe_due && !first.class.needs_ack() {
+            return None; // a heartbeat is the probe
+        }
         if link.large.is_empty() {
             return Some(first.seq);
         }

@@ -70,6 +70,75 @@ fn without_lossless_streams_losses_are_counted_and_the_response_is_right() {
     );
 }
 
+/// A small directory, and what the demonstration comes to over this transport.
+fn survives(transport: &str, more: &[&str]) -> Value {
+    let dir = directory(12);
+    let dir = dir.path().to_str().unwrap();
+    let mut args = vec!["demo", "--json", "--dir", dir, "--transport", transport];
+    args.extend(more);
+    let ended = run(&args);
+    ended.succeeded();
+    let verdict = lines(&ended).pop().unwrap();
+    assert_eq!(verdict["verdict"]["is_response_right"], true, "{ended:#?}");
+    assert_eq!(verdict["verdict"]["wrong"], 0, "{ended:#?}");
+    assert!(
+        verdict["offline"]["client"].as_u64() >= Some(4),
+        "{ended:#?}"
+    );
+    verdict
+}
+
+fn nothing_is_lost_over(transport: &str) {
+    let verdict = survives(transport, &[]);
+    assert_eq!(verdict["verdict"]["delivered"], 12, "{verdict}");
+    assert_eq!(verdict["verdict"]["lost"], 0, "{verdict}");
+}
+
+#[cfg(unix)]
+#[test]
+fn over_a_unix_socket() {
+    nothing_is_lost_over("unix");
+}
+
+#[test]
+fn over_websocket() {
+    nothing_is_lost_over("ws");
+}
+
+#[test]
+fn over_streamable_http() {
+    nothing_is_lost_over("http");
+}
+
+#[test]
+fn over_tls() {
+    nothing_is_lost_over("tls");
+}
+
+#[test]
+fn over_websocket_inside_tls() {
+    nothing_is_lost_over("wss");
+}
+
+#[test]
+fn over_streamable_http_inside_tls() {
+    nothing_is_lost_over("https");
+}
+
+#[test]
+fn through_a_gateway_the_response_is_right() {
+    survives("tcp", &["--via-gateway"]);
+    let dir = directory(1);
+    let ended = run(&[
+        "demo",
+        "--transport",
+        "pigeon",
+        "--dir",
+        dir.path().to_str().unwrap(),
+    ]);
+    ended.failed(2, &["pigeon", "https"]);
+}
+
 #[test]
 fn an_empty_directory_and_none_at_all() {
     let dir = directory(0);

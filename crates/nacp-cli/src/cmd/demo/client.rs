@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use napp::{App, CallError, EventCall, LinkWatch};
-use tokio::io::{AsyncReadExt as _, stdin};
 
-use super::job::{CLIENT, WORKER};
+use super::gateway::end_of_stdin;
+use super::job::{CLIENT, GATEWAY, WORKER};
 use super::line::Line;
-use super::links;
+use super::links::{self, Common};
 use crate::failure::Failure;
 use crate::handlers::{Totals, TreeHash};
 use crate::tree_hash::Entry;
@@ -25,9 +25,11 @@ pub struct Args {
     /// Names to pass over.
     #[arg(long)]
     skip: Vec<String>,
-    /// Without lossless streams.
+    /// The Gateway is behind the proxy, and the worker behind the Gateway.
     #[arg(long)]
-    base: bool,
+    via_gateway: bool,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Runs the program.
@@ -35,7 +37,7 @@ pub struct Args {
 /// # Errors
 /// Nobody listens to it.
 pub async fn run(args: Args) -> Result<(), Failure> {
-    let app = session::start(links::builder(CLIENT, args.base)).await?;
+    let app = session::start(links::builder(CLIENT, &args.common)?).await?;
     let outcome = tokio::select! {
         outcome = job(&app, &args) => outcome,
         () = end_of_stdin() => Ok(()),
@@ -53,14 +55,10 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn end_of_stdin() {
-    let mut buffer = [0; 64];
-    while matches!(stdin().read(&mut buffer).await, Ok(1..)) {}
-}
-
 async fn job(app: &App, args: &Args) -> Result<(), Failure> {
-    let mut link = app.link(WORKER).map_err(Failure::failed)?;
-    app.connect(WORKER, &args.connect)
+    let neighbour = if args.via_gateway { GATEWAY } else { WORKER };
+    let mut link = app.link(neighbour).map_err(Failure::failed)?;
+    app.connect(neighbour, &args.connect)
         .await
         .map_err(Failure::failed)?;
     let request = TreeHash {

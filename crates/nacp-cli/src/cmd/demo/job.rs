@@ -5,7 +5,6 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use super::conductor::{Conductor, Link, State};
 use super::line::Line;
 use super::plan::plan;
 use super::programs::{self, Program};
+use super::site::Site;
 use super::timeline::{Timeline, Tone, Who};
 use crate::failure::Failure;
 use crate::handlers::Totals;
@@ -26,6 +26,8 @@ use crate::tree_hash::Entry;
 pub const WORKER: &str = "demo-worker";
 /// The client's.
 pub const CLIENT: &str = "demo-client";
+/// The Gateway's, if there is one.
+pub const GATEWAY: &str = "demo-gateway";
 /// How long the job takes at least, if its chunks are few: long enough for five faults to hit it.
 const JOB_TIME_US: usize = 6_000_000;
 /// The longest pause between two chunks.
@@ -106,13 +108,9 @@ impl<'a> Job<'a> {
 
     async fn play(&mut self, awaits: &Cell<&'static str>) -> Result<Totals, Failure> {
         let (say, mut heard) = mpsc::channel(256);
-        let mut worker = programs::start(Who::Worker, &self.worker_args(), say.clone())?;
-        let target = self.listening(&mut heard).await?;
-        let proxy = Proxy::start(target).await.map_err(|error| {
-            Failure::failed(format_args!("demo: no port for the proxy: {error}"))
-        })?;
-        let client_args = self.client_args(proxy.local_addr());
-        let client = programs::start(Who::Client, &client_args, say)?;
+        let site = Site::new(self.args.transport)?;
+        let (proxy, mut cast) = self.gather(&site, say, &mut heard, awaits).await?;
+        awaits.set("the client to connect");
 
         let steps = plan(self.expected, self.seed);
         let (marks, mut marked) = mpsc::channel(16);
@@ -135,67 +133,114 @@ impl<'a> Job<'a> {
                 },
                 () = &mut conductor, if !is_conducted => {
                     is_conducted = true;
-                    worker.tell(super::worker::RELEASE).await;
+                    cast.worker.tell(super::worker::RELEASE).await;
                 }
             }
         };
         if !is_conducted {
             return Err(Failure::failed("demo: the job ended before the last fault"));
         }
-        awaits.set("both programs to end");
-        self.leave(heard, client, worker).await?;
+        awaits.set("all programs to end");
+        self.leave(heard, cast).await?;
         Ok(answer)
     }
 
-    /// Lets both programs go, the client first, and hears what they still say.
-    async fn leave(
+    /// Starts all programs, and the proxy between them.
+    async fn gather(
         &mut self,
-        mut heard: mpsc::Receiver<Heard>,
-        mut client: Program,
-        mut worker: Program,
-    ) -> Result<(), Failure> {
+        site: &Site,
+        say: mpsc::Sender<Heard>,
+        heard: &mut mpsc::Receiver<Heard>,
+        awaits: &Cell<&'static str>,
+    ) -> Result<(Proxy, Cast), Failure> {
+        let listen = format!("--listen={}", site.listen_url());
+        if !self.args.via_gateway {
+            let worker_args = self.worker_args(site, listen);
+            let worker = programs::start(Who::Worker, &worker_args, say.clone())?;
+            let url = self.listening(heard).await?;
+            let (proxy, connect) = site.proxy(&url).await?;
+            let client = programs::start(Who::Client, &self.client_args(site, &connect), say)?;
+            let gateway = None;
+            return Ok((
+                proxy,
+                Cast {
+                    worker,
+                    client,
+                    gateway,
+                },
+            ));
+        }
+        awaits.set("the Gateway to listen");
+        let mut gateway_args = vec!["demo-gateway".into(), listen.into()];
+        gateway_args.extend(self.common_args(site));
+        let gateway = programs::start(Who::Gateway, &gateway_args, say.clone())?;
+        let url = self.listening(heard).await?;
+        let (proxy, connect) = site.proxy(&url).await?;
+        let worker_args = self.worker_args(site, format!("--connect={connect}"));
+        let worker = programs::start(Who::Worker, &worker_args, say.clone())?;
+        // A call to an App that the Gateway does not know yet would go nowhere.
+        awaits.set("the worker to connect");
+        while !self.state.borrow().worker.is_online {
+            let Some(line) = heard.recv().await else {
+                return Err(Failure::failed("demo: the worker ended before the job"));
+            };
+            self.hear(line)?;
+        }
+        let client = programs::start(Who::Client, &self.client_args(site, &connect), say)?;
+        let gateway = Some(gateway);
+        Ok((
+            proxy,
+            Cast {
+                worker,
+                client,
+                gateway,
+            },
+        ))
+    }
+
+    /// Lets all programs go, the client first, and hears what they still say.
+    async fn leave(&mut self, mut heard: mpsc::Receiver<Heard>, cast: Cast) -> Result<(), Failure> {
+        let Cast {
+            mut client,
+            mut worker,
+            gateway,
+        } = cast;
         // One after the other: if both left at once, each would wait for the other's answer.
         client.dismiss();
         client.ended().await;
         worker.dismiss();
         worker.ended().await;
+        if let Some(mut gateway) = gateway {
+            gateway.dismiss();
+            gateway.ended().await;
+        }
         while let Some((who, line)) = heard.recv().await {
             if let (Who::Worker, Some(Line::Sent { chunks })) = (who, line) {
                 self.sent = chunks;
             }
         }
         self.timeline
-            .mark(Who::Demo, Tone::Plain, "both programs have ended")
+            .mark(Who::Demo, Tone::Plain, "all programs have ended")
     }
 
-    async fn listening(
-        &mut self,
-        heard: &mut mpsc::Receiver<Heard>,
-    ) -> Result<SocketAddr, Failure> {
+    async fn listening(&mut self, heard: &mut mpsc::Receiver<Heard>) -> Result<String, Failure> {
         match heard.recv().await {
-            Some((Who::Worker, Some(Line::Listening { url }))) => url
-                .strip_prefix("tcp://")
-                .and_then(|address| address.parse().ok())
-                .ok_or_else(|| {
-                    Failure::failed(format_args!("demo: the worker listens at {url:?}"))
-                }),
+            Some((_, Some(Line::Listening { url }))) => Ok(url),
             Some(heard) => match self.hear(heard) {
                 Err(failure) => Err(failure),
                 Ok(_) => Err(Failure::failed(
-                    "demo: the worker does not say where it listens",
+                    "demo: the first program does not say where it listens",
                 )),
             },
-            None => Err(Failure::failed("demo: the worker ended before it listened")),
+            None => Err(Failure::failed(
+                "demo: the first program ended before it listened",
+            )),
         }
     }
 
     /// One line of a program; the answer, if it is that.
     fn hear(&mut self, (who, line): Heard) -> Result<Option<Totals>, Failure> {
-        let name = if who == Who::Worker {
-            "worker"
-        } else {
-            "client"
-        };
+        let name = who.name();
         let Some(line) = line else {
             return Err(Failure::failed(format_args!(
                 "demo: the {name} ended before the job"
@@ -262,7 +307,11 @@ impl<'a> Job<'a> {
     /// How far the job is: by what arrived, or, where chunks may be lost, by what was sent.
     fn progress(&self) {
         let delivered = self.chunks.len();
-        let chunks = if self.args.base { self.sent } else { delivered };
+        let chunks = if self.args.is_lossy() {
+            self.sent
+        } else {
+            delivered
+        };
         self.state.send_modify(|state| state.chunks = chunks);
         self.timeline.progress(delivered, self.waiting);
     }
@@ -293,23 +342,43 @@ impl<'a> Job<'a> {
         });
     }
 
-    fn worker_args(&self) -> Vec<OsString> {
+    /// `place` = where to listen, or to connect to.
+    fn worker_args(&self, site: &Site, place: String) -> Vec<OsString> {
         let pace_us = (JOB_TIME_US / self.expected.max(1)).min(PACE_MAX_US);
-        let mut args = vec!["demo-worker".into(), format!("--pace-us={pace_us}").into()];
-        args.extend(self.args.base.then(|| "--base".into()));
+        let pace = format!("--pace-us={pace_us}").into();
+        let mut args = vec!["demo-worker".into(), pace, place.into()];
+        args.extend(self.common_args(site));
         args
     }
 
-    fn client_args(&self, proxy: SocketAddr) -> Vec<OsString> {
+    fn client_args(&self, site: &Site, connect: &str) -> Vec<OsString> {
         let mut dir = OsString::from("--dir=");
         dir.push(&self.args.dir);
-        let connect = format!("--connect=tcp://{proxy}").into();
+        let connect = format!("--connect={connect}").into();
         let mut args = vec!["demo-client".into(), connect, dir];
         let skip = self.args.skip.iter().map(|name| format!("--skip={name}"));
         args.extend(skip.map(OsString::from));
-        args.extend(self.args.base.then(|| "--base".into()));
+        args.extend(self.args.via_gateway.then(|| "--via-gateway".into()));
+        args.extend(self.common_args(site));
         args
     }
+
+    fn common_args(&self, site: &Site) -> Vec<OsString> {
+        let mut args = Vec::from_iter(self.args.base.then(|| "--base".into()));
+        if let Some(path) = site.tls_dir() {
+            let mut tls_dir = OsString::from("--tls-dir=");
+            tls_dir.push(path);
+            args.push(tls_dir);
+        }
+        args
+    }
+}
+
+/// The programs.
+struct Cast {
+    worker: Program,
+    client: Program,
+    gateway: Option<Program>,
 }
 
 fn messages(count: usize) -> String {

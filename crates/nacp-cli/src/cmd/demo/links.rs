@@ -1,22 +1,39 @@
 //! What the two programs have in common: quick timeouts, so that a break is noticed while somebody watches; and how
 //! they tell of their links.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use napp::{App, Builder, LinkStatus};
 
 use super::line::Line;
+use super::site;
 use crate::failure::Failure;
 use crate::words;
 
+/// What all programs of the demonstration are told.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Common {
+    /// Without lossless streams.
+    #[arg(long)]
+    base: bool,
+    /// Where the certificate lies.
+    #[arg(long)]
+    tls_dir: Option<PathBuf>,
+}
+
 /// An App that notices a dead link within a second.
-pub fn builder(id: &str, is_base: bool) -> Builder {
-    App::builder(id)
+///
+/// # Errors
+/// The certificate cannot be read.
+pub fn builder(id: &str, common: &Common) -> Result<Builder, Failure> {
+    Ok(App::builder(id)
+        .transports(site::transports(common.tls_dir.as_ref())?)
         .ack_timeout(Duration::from_secs(1))
         .heartbeat_interval(Some(Duration::from_millis(500)))
         .reconnect_grace(Duration::from_secs(30))
         .reconnect_backoff(Duration::from_millis(100), Duration::from_secs(1))
-        .lossless_streams(!is_base)
+        .lossless_streams(!common.base))
 }
 
 /// Says what became of a link.
@@ -36,11 +53,10 @@ pub fn tell(status: &LinkStatus) -> Result<(), Failure> {
     .say()
 }
 
-/// Messages for an App that it does not have yet, as far as is known here.
-pub fn waiting(app: &App, id: &str) -> usize {
+/// Messages that nobody is known to have yet: the other program does not, or the Gateway does not.
+pub fn waiting(app: &App) -> usize {
     app.connected_apps()
         .iter()
-        .filter(|status| status.app.as_str() == id)
         .map(|status| status.backlog + status.unacked)
         .sum()
 }

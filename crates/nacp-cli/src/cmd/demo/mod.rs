@@ -1,17 +1,19 @@
 //! `nacp demo`: the main job, under fire.
 //!
-//! A worker and a client, two programs of their own, meet over TCP through the fault proxy of this one. The client has
-//! the worker hash every file of a directory; meanwhile the connection is cut three times, slowed once and black-holed
+//! A worker and a client, two programs of their own, meet through the fault proxy of this one: directly, or both at a
+//! Gateway, which is a third program, behind the proxy. The client has the worker hash every file of a directory; meanwhile the connection is cut three times, slowed once and black-holed
 //! once. What this module keeps true: the job is judged by hashes that were computed here; it ends before its deadline,
 //! one way or the other, and no child of it lives on.
 
 pub mod client;
 mod conductor;
+pub mod gateway;
 mod job;
 mod line;
 mod links;
 mod plan;
 mod programs;
+mod site;
 mod timeline;
 mod verdict;
 pub mod worker;
@@ -27,6 +29,7 @@ use crate::handlers::Totals;
 use crate::output;
 use crate::tree_hash::{Entry, SKIPPED_BY_DEFAULT};
 use job::{Job, Outcome};
+use site::Transport;
 use timeline::Timeline;
 use verdict::{Verdict, totals};
 
@@ -43,6 +46,13 @@ pub struct Args {
     /// Without lossless streams, as the base protocol is: chunks may be lost, the response must not
     #[arg(long)]
     pub base: bool,
+    /// How the programs reach each other; with TLS, a certificate is made for this one demonstration
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    pub transport: Transport,
+    /// Through a Gateway in the middle. Lossless streams are for direct links, so chunks may be lost, as with --base;
+    /// the response must not
+    #[arg(long)]
+    pub via_gateway: bool,
     /// Makes the same faults come at the same places [default: another one each time]
     #[arg(long)]
     pub seed: Option<u64>,
@@ -58,9 +68,19 @@ const EXAMPLES: &str = "\
 Examples:
   nacp demo                      hash the current directory
   nacp demo --dir src --base     see what is lost without lossless streams
+  nacp demo --transport https    over Streamable HTTP inside TLS
+  nacp demo --via-gateway        both programs connect to a Gateway, and it is their way to it that breaks
   nacp demo --seed 7 --json      the faults of seed 7, as JSON lines
 
-Exit code 0: every chunk came once, in order, with the hash that was computed here.";
+Exit code 0: every chunk came once, in order, with the hash that was computed here, and the response is right.
+With --base or --via-gateway: what came has the right hash, and the response is right; lost chunks are counted only.";
+
+impl Args {
+    /// Whether chunks may be lost: the base protocol's streams are, and lossless ones are for direct links.
+    fn is_lossy(&self) -> bool {
+        self.base || self.via_gateway
+    }
+}
 
 /// Runs the demonstration.
 ///
@@ -113,17 +133,21 @@ fn introduce(args: &Args, seed: u64, expected: &[Entry]) -> Result<(), Failure> 
     if args.json {
         return output::line(
             &json!({"line": "start", "dir": args.dir, "skip": args.skip, "files": files,
-                "bytes": bytes, "lossless": !args.base, "seed": seed})
+                "bytes": bytes, "lossless": !args.is_lossy(), "transport": args.transport.scheme(),
+                "via_gateway": args.via_gateway, "seed": seed})
             .to_string(),
         );
     }
     let streams = if args.base {
         "as the base protocol does it: chunks may be lost"
+    } else if args.via_gateway {
+        "through a Gateway, where streams are plain: chunks may be lost, the response not"
     } else {
         "lossless streams"
     };
     output::line(&format!(
-        "{files} files, {bytes} bytes; now by the worker, for the client, {streams}; seed {seed}"
+        "{files} files, {bytes} bytes; now by the worker, for the client, over {}, {streams}; seed {seed}",
+        args.transport
     ))
 }
 
@@ -145,7 +169,7 @@ fn report(
     time: Duration,
 ) -> Result<(), Failure> {
     let (client, worker) = (outcome.state.client, outcome.state.worker);
-    let is_success = verdict.is_success(args.base);
+    let is_success = verdict.is_success(args.is_lossy());
     if args.json {
         output::line(
             &json!({"line": "verdict", "ok": is_success, "verdict": verdict,

@@ -22,6 +22,8 @@ pub enum Who {
     Worker,
     /// The program that asked.
     Client,
+    /// The one in the middle, if there is one.
+    Gateway,
     /// The one that watches.
     Demo,
 }
@@ -118,11 +120,13 @@ impl Timeline {
 }
 
 impl Who {
-    fn name(self) -> &'static str {
+    /// In one word.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Fault => "fault",
             Self::Worker => "worker",
             Self::Client => "client",
+            Self::Gateway => "gateway",
             Self::Demo => "demo",
         }
     }

@@ -114,10 +114,10 @@ fn compare(expected: &[Entry], delivered: &[Entry], sent: usize, answer: Totals)
 }
 
 impl Verdict {
-    /// Whether the job went as promised. Without lossless streams (`is_base`) only the response is.
-    pub fn is_success(&self, is_base: bool) -> bool {
+    /// Whether the job went as promised. Where chunks may be lost (`is_lossy`) only the response is.
+    pub fn is_success(&self, is_lossy: bool) -> bool {
         let is_stream_right = self.lost == 0 && self.doubled == 0 && self.out_of_order == 0;
-        self.wrong == 0 && self.is_response_right && (is_base || is_stream_right)
+        self.wrong == 0 && self.is_response_right && (is_lossy || is_stream_right)
     }
 }
 

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use napp::{App, EventContext, LinkStatus, Shutdown};
+use napp::{App, EventContext, LinkStatus, LinkWatch, Shutdown};
 use tokio::io::{AsyncBufReadExt as _, BufReader, stdin};
 use tokio::sync::watch;
 
-use super::job::{CLIENT, WORKER};
+use super::job::{CLIENT, GATEWAY, WORKER};
 use super::line::Line;
-use super::links;
+use super::links::{self, Common};
+use crate::args;
 use crate::failure::Failure;
 use crate::handlers::{Pace, TreeHash, tree_hash};
 
@@ -26,9 +27,14 @@ pub struct Args {
     /// Microseconds between two chunks, at least.
     #[arg(long)]
     pace_us: u64,
-    /// Without lossless streams.
-    #[arg(long)]
-    base: bool,
+    /// Where to listen for the client.
+    #[arg(long, value_parser = args::url, required_unless_present = "connect")]
+    listen: Option<String>,
+    /// Where the Gateway is, instead.
+    #[arg(long, value_parser = args::url, conflicts_with = "listen")]
+    connect: Option<String>,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Runs the program, until its stdin ends.
@@ -43,18 +49,29 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         gate: Some(opened),
         sent: Some(sent.clone()),
     };
-    let builder = links::builder(WORKER, args.base)
+    let mut builder = links::builder(WORKER, &args.common)?
         .event("tree-hash", move |ctx: EventContext, request: TreeHash| {
             tree_hash(ctx, request, pace.clone())
-        })
-        .listen("tcp://127.0.0.1:0")
-        .map_err(Failure::failed)?;
+        });
+    if let Some(url) = &args.listen {
+        builder = builder.listen(url).map_err(Failure::failed)?;
+    }
     let app = crate::session::start(builder).await?;
-    let url = app.local_urls().concat(); // there is one
-    Line::Listening { url }.say()?;
+    let neighbour = if args.connect.is_some() {
+        GATEWAY
+    } else {
+        CLIENT
+    };
+    let link = app.link(neighbour).map_err(Failure::failed)?;
+    for url in app.local_urls() {
+        Line::Listening { url: url.clone() }.say()?;
+    }
+    if let Some(url) = &args.connect {
+        app.connect(GATEWAY, url).await.map_err(Failure::failed)?;
+    }
 
     let result = tokio::select! {
-        result = watch_links(&app) => result,
+        result = watch_links(&app, link) => result,
         result = count(sent.subscribe()) => result,
         () = listen_to_stdin(&gate) => Ok(()),
     };
@@ -87,8 +104,7 @@ async fn count(mut sent: watch::Receiver<usize>) -> Result<(), Failure> {
 }
 
 /// Tells of every change of the link, and of what piles up while it is offline.
-async fn watch_links(app: &App) -> Result<(), Failure> {
-    let mut link = app.link(CLIENT).map_err(Failure::failed)?;
+async fn watch_links(app: &App, mut link: LinkWatch) -> Result<(), Failure> {
     let (mut is_offline, mut waiting) = (false, 0);
     loop {
         let look = tokio::time::sleep(LOOK_INTERVAL);
@@ -106,7 +122,7 @@ async fn watch_links(app: &App) -> Result<(), Failure> {
             }
             () = look, if is_offline => {}
         }
-        let messages = links::waiting(app, CLIENT);
+        let messages = links::waiting(app);
         if messages != waiting {
             waiting = messages;
             Line::Waiting { messages }.say()?;
