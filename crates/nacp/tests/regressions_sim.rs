@@ -405,3 +405,26 @@ fn cap_6_an_unsubscribe_is_sent_though_the_queue_is_full() {
     let unsubscribed = rig.nacp.undelivered();
     assert_eq!(unsubscribed.last().unwrap().what, "unsubscribe");
 }
+
+/// The late answer to an earlier attempt bound the link to a connection that the remote had left, and brought messages
+/// that were older than what had come over the later one.
+#[test]
+fn link_14_an_attempt_that_is_older_than_the_last_binding_is_given_up() {
+    let mut rig = Rig::new(|_| {});
+    let first = rig.dial("b");
+    let second = rig.dial("b");
+    let registers = [first, second].map(|peer| rig.out(peer)[0].id.clone());
+    let same = Rig::registration(Some("one"), &[], false);
+    rig.answer(second, "b", &registers[1], None, &same);
+    rig.cut(second);
+    rig.events();
+    rig.answer(first, "b", &registers[0], None, &same);
+    rig.out(first);
+    let events = rig.events();
+    assert_eq!(closed(&events), [(first, "superseded".to_owned())]);
+    assert!(links(&events).is_empty());
+    let third = rig.dial("b");
+    let register = rig.out(third)[0].id.clone();
+    rig.answer(third, "b", &register, None, &same);
+    assert_eq!(links(&rig.events()), [("online", "b".to_owned())]);
+}

@@ -66,7 +66,9 @@ impl Nacp {
             stream_credit: both(STREAM_CREDIT),
             batched_acks: both(BATCHED_ACKS),
         };
+        let (bound_at, _) = self.identity.next();
         let link = &mut self.links[key];
+        link.bound_at = bound_at;
         link.go_over(peer);
         link.reach = Reach::Direct;
         link.is_gateway = takes_slot;

@@ -240,7 +240,8 @@ impl Nacp {
         accepted && same && link.reach == Reach::Direct && self.config.app > *app
     }
 
-    /// Whether `app` is online already over a connection that we dialled after `peer`.
+    /// Whether `app` is online over a connection that we dialled after `peer`; or offline, and was online since we
+    /// dialled `peer`: then this answer, and what stands behind it, may be older than what came meanwhile.
     fn later_attempt_stands(&self, peer: PeerId, app: &AppId, registration: &Registration) -> bool {
         let dialled = |peer: PeerId| self.peers.get(peer).and_then(|peer| peer.dialled);
         let Some(key) = self.links.find(app.as_str()) else {
@@ -248,8 +249,11 @@ impl Nacp {
         };
         let link = &self.links[key];
         let same = registration.instance.is_some() && registration.instance == link.remote_instance;
-        let stands = link.peer().and_then(dialled);
-        same && link.reach == Reach::Direct && stands > dialled(peer)
+        match link.peer() {
+            _ if link.reach == Reach::Gateway => false,
+            Some(stands) => same && dialled(stands) > dialled(peer),
+            None => Some(link.bound_at) > dialled(peer),
+        }
     }
 
     /// The link, if another incarnation of `app` is online than the one that answered.

@@ -92,6 +92,8 @@ pub(crate) struct Link {
     /// Its incarnation, if it says so.
     pub(crate) remote_instance: Option<String>,
     pub(crate) features: Features,
+    /// When it was last bound to a connection of its own, in the order of our sequence numbers.
+    pub(crate) bound_at: u64,
     pub(crate) queues: Queues,
     pub(crate) dedup: Dedup,
     /// Calls of ours that it has not answered.
@@ -148,6 +150,7 @@ impl Link {
             our_instance,
             remote_instance: None,
             features: Features::default(),
+            bound_at: 0,
             queues: Queues::default(),
             dedup: Dedup::default(),
             waiters: BTreeSet::new(),
