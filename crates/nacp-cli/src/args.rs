@@ -78,6 +78,8 @@ pub enum Command {
     Introduce(cmd::introduce::Args),
     /// Print captured bytes as messages, and what is wrong with them
     Decode(cmd::decode::Args),
+    /// Attack the protocol in a simulated world, and judge it by its promises
+    Sim(cmd::sim::Args),
     /// Hash a directory through a connection that is cut, black-holed and slowed, and check every hash
     Demo(cmd::demo::Args),
     /// One of the demonstration's two programs

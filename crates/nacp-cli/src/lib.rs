@@ -46,6 +46,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Signal(args) => block_on(cmd::signal::run(args)),
         Command::Introduce(args) => block_on(cmd::introduce::run(args)),
         Command::Decode(args) => cmd::decode::run(&args),
+        Command::Sim(args) => cmd::sim::run(&args),
         Command::Demo(args) => block_on(cmd::demo::run(args)),
         Command::DemoWorker(args) => block_on(cmd::demo::worker::run(args)),
         Command::DemoClient(args) => block_on(cmd::demo::client::run(args)),

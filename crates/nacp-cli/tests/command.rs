@@ -7,6 +7,9 @@ mod calling;
 mod decoding;
 #[path = "command/demonstration.rs"]
 mod demonstration;
+#[cfg(unix)]
+#[path = "command/freezing.rs"]
+mod freezing;
 #[path = "command/program.rs"]
 mod program;
 #[path = "command/streaming.rs"]

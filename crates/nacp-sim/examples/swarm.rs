@@ -1,6 +1,11 @@
 //! Runs many worlds of random mixes: `cargo run --release -p nacp-sim --example swarm -- 5m [seed]`. Prints how fast, and
 //! for a failure its seed, what was broken, and a small trace of it.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "how fast it is; the worlds have their own clock"
+)]
+
 use std::time::Instant;
 
 use nacp_sim::{Failure, Op, Trace, replay, shrink, swarm};

@@ -207,9 +207,8 @@ impl World {
         uid: u32,
         deadline: Option<nacp::Instant>,
     ) -> Verdict {
-        let id = self.nodes[node].core.call_message_id(call).cloned();
         self.model
-            .called(node, to, call.as_u64(), asked, uid, deadline, id)?;
+            .called(node, to, call.as_u64(), asked, uid, deadline)?;
         let open = OpenCall {
             call,
             to,
@@ -314,8 +313,7 @@ impl World {
         let now = self.local(node);
         let told = self.nodes[node].core.unsubscribe(now, sub);
         self.nodes[node].calls.remove(&sub.as_u64());
-        self.model
-            .unsubscribed(node, sub.as_u64(), told.is_some())?;
+        self.model.unsubscribed(node, sub.as_u64())?;
         let Some(call) = told else {
             return self.tell(node, Cause::Other);
         };

@@ -16,8 +16,8 @@ const SAMPLE_SUMS: u64 = 8;
 impl World {
     pub(crate) fn check_sampled(&mut self, node: usize) -> Verdict {
         self.drains += 1;
-        if self.drains % SAMPLE == 0 {
-            self.check(node, self.drains % (SAMPLE * SAMPLE_SUMS) == 0)
+        if self.drains.is_multiple_of(SAMPLE) {
+            self.check(node, self.drains.is_multiple_of(SAMPLE * SAMPLE_SUMS))
         } else {
             Ok(())
         }
@@ -43,11 +43,11 @@ impl World {
             "CAP-1",
             "app-{node}: AckPending holds {pending:?}, above {count} messages or {bytes} bytes"
         );
-        // Under CAP-6 nothing is evicted, so a lost connection may put all of AckPending on top of a full Backlog, and
-        // renewed subscriptions on top of that.
+        // Under CAP-6 nothing is evicted, so a lost connection may put all of AckPending on top of a full Backlog; on top
+        // of that, notifies in the transport's hands, renewed subscriptions, and the ends of subscriptions.
         let (count, bytes) = if Settings::names(settings.wait_mask, node) {
-            let extra = picture.subscriptions;
-            (2 * count + extra, 2 * bytes + 1_000 * extra as u64)
+            let extra = picture.subscriptions + 4 * picture.links.len() + 32;
+            (2 * count + extra, 2 * bytes + 3_000 * extra as u64)
         } else {
             (count, bytes)
         };

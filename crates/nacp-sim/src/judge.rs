@@ -4,11 +4,11 @@
 
 use nacp::message::{Encoded, Meta, decode};
 use nacp::{
-    CallId, DropCause, Event, Instant, NotifyTarget, OfflineCause, Outcome, PeerId, Report, SendId,
+    CallId, DropCause, Event, Instant, NotifyTarget, OfflineCause, PeerId, Report, ServingId,
 };
 
 use crate::apps::{NAMES, PATTERNS};
-use crate::model::{Asked, Broken, Cause, Kind, Model, Served, State, ensure};
+use crate::model::{Broken, Cause, Kind, Model, Served, State, ensure};
 use crate::settings::Settings;
 use crate::tag;
 use crate::world::{Verdict, conn_of};
@@ -157,48 +157,10 @@ impl Model {
                 self.fold(peer.0);
                 Ok(())
             }
-            Event::Request {
-                serving,
-                from,
-                payload,
-                lossless,
-                ..
-            } => {
-                self.fold(serving.as_u64());
-                let from = self.node_named(from.as_str())?;
-                self.request(node, from, serving.as_u64(), payload, *lossless)
-            }
-            Event::Signal {
-                serving,
-                from,
-                payload,
-                ..
-            } => {
-                let from = self.node_named(from.as_str())?;
-                let served = self.nodes[node].served.contains_key(&serving.as_u64());
-                ensure!(
-                    served,
-                    "WAIT-7",
-                    "app-{node}: a signal for request {serving:?}, which is over"
-                );
-                match tag::read(payload.as_bytes()) {
-                    Some((uid, _)) => self.handled(node, from, uid, "a signal"),
-                    None => Ok(()),
-                }
-            }
-            Event::RequesterGone { serving } => {
-                self.fold(serving.as_u64());
-                self.requester_gone(node, serving.as_u64())
-            }
-            Event::StreamWritable { serving } => {
-                let served = self.nodes[node].served.contains_key(&serving.as_u64());
-                ensure!(
-                    served,
-                    "MSG-11",
-                    "app-{node}: room in a stream that is over"
-                );
-                Ok(())
-            }
+            Event::Request { .. }
+            | Event::Signal { .. }
+            | Event::RequesterGone { .. }
+            | Event::StreamWritable { .. } => self.about_served(node, event),
             Event::Notify {
                 target,
                 hit_sub_name,
@@ -217,6 +179,49 @@ impl Model {
                 Ok(())
             }
             Event::Report(report) => self.report(node, report),
+        }
+    }
+
+    fn still_served(&self, node: usize, serving: ServingId, what: &str) -> Verdict {
+        let served = self.nodes[node].served.contains_key(&serving.as_u64());
+        ensure!(served, "WAIT-7", "app-{node}: {what}, but it is over");
+        Ok(())
+    }
+
+    fn about_served(&mut self, node: usize, event: &Event) -> Verdict {
+        match event {
+            Event::Request {
+                serving,
+                from,
+                payload,
+                lossless,
+                ..
+            } => {
+                self.fold(serving.as_u64());
+                let from = self.node_named(from.as_str())?;
+                self.request(node, from, serving.as_u64(), payload, *lossless)
+            }
+            Event::Signal {
+                serving,
+                from,
+                payload,
+                ..
+            } => {
+                let from = self.node_named(from.as_str())?;
+                self.still_served(node, *serving, "a signal")?;
+                match tag::read(payload.as_bytes()) {
+                    Some((uid, _)) => self.handled(node, from, uid, "a signal"),
+                    None => Ok(()),
+                }
+            }
+            Event::RequesterGone { serving } => {
+                self.fold(serving.as_u64());
+                self.requester_gone(node, serving.as_u64())
+            }
+            Event::StreamWritable { serving } => {
+                self.still_served(node, *serving, "room in its stream")
+            }
+            _ => Ok(()),
         }
     }
 
@@ -239,9 +244,15 @@ impl Model {
             "app-{node}: app-{other} online, resumed: {resumed}, but it was {:?}",
             link.state
         );
+        // Without instances both sides may keep another one of two connections for a while (LINK-8).
+        let doubtful = link.state == State::Online && self.settings.is_base_pair(node, other);
         let before = std::mem::replace(&mut link.remote_epoch, told);
         link.state = State::Online;
         link.since = now;
+        if doubtful {
+            self.unsure(node, other);
+            self.unsure(other, node);
+        }
         if restarted {
             ensure!(
                 before != epoch,
@@ -395,7 +406,6 @@ impl Model {
             request: uid,
             from,
             run: self.runs,
-            lossless,
         };
         self.nodes[node].served.insert(serving, served);
         Ok(())
@@ -463,127 +473,6 @@ impl Model {
             row.last = uid;
         }
         Ok(())
-    }
-
-    fn sub_ended(&mut self, node: usize, call: CallId, outcome: &Outcome) -> Verdict {
-        let Some(sub) = self.nodes[node].subs.remove(&call.as_u64()) else {
-            return Err(Broken::new(
-                "SUB-1",
-                format!("app-{node}: {call:?} ended twice"),
-            ));
-        };
-        let legal = match outcome {
-            Outcome::PeerGone => self.facts.dropped[sub.to],
-            Outcome::Terminated => self.facts.terminated,
-            Outcome::Response { is_ok, .. } => !is_ok,
-            Outcome::Timeout => true,
-            Outcome::Discarded => self.facts.evicted > 0 || self.nodes[node].overflowed,
-            Outcome::PeerRestarted => false,
-        };
-        ensure!(
-            legal && sub.established,
-            "SUB-1",
-            "app-{node}: subscription {call:?} (established: {}) ended by {outcome:?}",
-            sub.established
-        );
-        Ok(())
-    }
-
-    fn settled(&mut self, node: usize, send: SendId, delivered: bool) -> Verdict {
-        let Some((to, uid)) = self.nodes[node].sends.remove(&send) else {
-            return Err(Broken::new(
-                "MSG-5",
-                format!("app-{node}: {send:?} settled twice, or unknown"),
-            ));
-        };
-        let Some(msg) = self.msg(uid).copied() else {
-            return Ok(());
-        };
-        if delivered {
-            let gateway = self.settings.gateway == 1;
-            ensure!(
-                msg.handled > 0 || !msg.kind.is_reliable() || gateway,
-                "MSG-5",
-                "app-{node}: {uid} ({:?}) to app-{to} settled true, and nobody has it",
-                msg.kind
-            );
-            return Ok(());
-        }
-        let facts = &self.facts;
-        let legal = msg.lost || facts.dropped[to] || facts.restarted[to] || facts.terminated;
-        ensure!(
-            legal,
-            "MSG-5",
-            "app-{node}: {uid} ({:?}) to app-{to} settled false for no reason",
-            msg.kind
-        );
-        if let Some(msg) = self.msg(uid) {
-            msg.lost = true;
-        }
-        Ok(())
-    }
-
-    fn done(&mut self, node: usize, now: Instant, id: CallId, outcome: &Outcome) -> Verdict {
-        let Some(call) = self.nodes[node].calls.remove(&id.as_u64()) else {
-            return Err(Broken::new(
-                "WAIT-4",
-                format!("app-{node}: {id:?} ended twice, or was never made: {outcome:?}"),
-            ));
-        };
-        let answered = matches!(outcome, Outcome::Response { .. });
-        if call.asked == Asked::Subscribe {
-            match outcome {
-                Outcome::Response { is_ok: true, .. } => {
-                    if let Some(sub) = self.nodes[node].subs.get_mut(&id.as_u64()) {
-                        sub.established = true;
-                    }
-                }
-                _ => drop(self.nodes[node].subs.remove(&id.as_u64())),
-            }
-        }
-        // WAIT-6: an unsubscribe that timed out is not sent again, so the other side keeps its row.
-        let unheard = call.asked == Asked::Unsubscribe
-            || (call.asked == Asked::Subscribe && self.nodes[node].waits);
-        self.nodes[node].strays[call.to] += usize::from(unheard && !answered);
-        let lost = self.msg(call.uid).is_some_and(|msg| msg.lost);
-        let legal = match outcome {
-            Outcome::Response {
-                is_ok,
-                why_not_ok,
-                payload,
-            } => return self.answered_call(node, &call, *is_ok, why_not_ok.as_deref(), payload),
-            Outcome::Timeout => call.deadline.is_some_and(|deadline| deadline <= now),
-            Outcome::Discarded => {
-                lost || (call.uid == 0 && (self.facts.evicted > 0 || self.nodes[node].overflowed))
-            }
-            Outcome::PeerGone => self.facts.dropped[call.to],
-            Outcome::PeerRestarted => self.lost_memory_of(node, &call),
-            Outcome::Terminated => self.facts.terminated,
-        };
-        ensure!(
-            legal,
-            "WAIT-4",
-            "app-{node}: {id:?} to app-{} ({:?}, {}) ended by {outcome:?} for no reason",
-            call.to,
-            call.asked,
-            call.uid
-        );
-        if let Some(msg) = self.msg(call.uid) {
-            msg.lost = true;
-            msg.call = 0;
-        }
-        Ok(())
-    }
-
-    /// LINK-15: the remote had it, and has lost its memory since.
-    fn lost_memory_of(&self, node: usize, call: &crate::model::Call) -> bool {
-        let epoch = self.epoch(call.to, node);
-        let base = self.settings.is_base_pair(node, call.to);
-        let handled = call.uid == 0 || {
-            let msg = &self.msgs[call.uid as usize];
-            msg.handled > 0 && msg.handled_epoch != epoch
-        };
-        !base && handled && epoch != call.epoch && self.facts.restarted[call.to]
     }
 }
 

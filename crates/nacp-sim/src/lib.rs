@@ -15,13 +15,14 @@
 //! |---|---|
 //! | `op`, `generate` | what can happen, and what happens next |
 //! | `world`, `wire`, `net`, `apps` | time, connections, bytes, programs |
-//! | `model`, `judge`, `order` | the promises |
+//! | `model`, `judge`, `order`, `ends` | the promises |
 //! | `check`, `calm` | pictures of the cores, and what must be true when the faults stop |
 //! | `run`, `trace`, `shrink` | runs, kept failures, small failures |
 
 mod apps;
 mod calm;
 mod check;
+mod ends;
 mod generate;
 mod judge;
 mod model;
@@ -40,7 +41,7 @@ mod world;
 pub use model::Broken;
 pub use op::{BadOp, Op};
 pub use rng::Rng;
-pub use run::{Failure, Summary, Swarm, replay, replay_logged, run, swarm};
+pub use run::{Failure, Summary, Swarm, record, replay, replay_logged, run, swarm};
 pub use settings::{BadSetting, Settings};
 pub use shrink::shrink;
 pub use trace::{BadTrace, Trace};

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use nacp::{Instant, MessageId, PeerViolation, SendError, SendId, ServingId};
+use nacp::{Instant, PeerViolation, SendError, SendId, ServingId};
 
 use crate::settings::Settings;
 use crate::world::Verdict;
@@ -161,7 +161,6 @@ pub(crate) struct Call {
     /// 0 = it has no payload of ours.
     pub(crate) uid: u32,
     pub(crate) deadline: Option<Instant>,
-    pub(crate) id: Option<MessageId>,
     /// The remote's memory when it was made.
     pub(crate) epoch: u32,
     /// The stream: of which run of the handler, and the next chunk.
@@ -182,7 +181,6 @@ pub(crate) struct Served {
     pub(crate) request: u32,
     pub(crate) from: usize,
     pub(crate) run: u32,
-    pub(crate) lossless: bool,
 }
 
 /// What one core said.
@@ -355,7 +353,6 @@ impl Model {
         asked: Asked,
         uid: u32,
         deadline: Option<Instant>,
-        id: Option<MessageId>,
     ) -> Verdict {
         ensure!(node != to, "GW-2", "app-{node} called itself");
         ensure!(
@@ -372,7 +369,6 @@ impl Model {
             asked,
             uid,
             deadline,
-            id,
             epoch,
             run: 0,
             next: 0,
@@ -393,9 +389,7 @@ impl Model {
             "WAIT-4",
             "cancel of call {call}: {known}"
         );
-        if let Some(sub) = self.nodes[node].subs.remove(&call) {
-            self.nodes[node].strays[sub.to] += usize::from(self.nodes[node].waits);
-        }
+        self.nodes[node].subs.remove(&call);
         if let Some(msg) = record.and_then(|record| self.msg(record.uid)) {
             msg.lost = true;
             msg.call = 0;
@@ -413,14 +407,10 @@ impl Model {
         self.nodes[node].subs.insert(call, sub);
     }
 
-    pub(crate) fn unsubscribed(&mut self, node: usize, call: u64, told: bool) -> Verdict {
+    pub(crate) fn unsubscribed(&mut self, node: usize, call: u64) -> Verdict {
         self.nodes[node].calls.remove(&call);
-        let Some(sub) = self.nodes[node].subs.remove(&call) else {
-            let what = format!("app-{node} ended subscription {call} twice");
-            return Err(Broken::new("SUB-1", what));
-        };
-        // Refused by a full queue, the unsubscribe is not sent at all.
-        self.nodes[node].strays[sub.to] += usize::from(self.nodes[node].waits && !told);
+        let known = self.nodes[node].subs.remove(&call).is_some();
+        ensure!(known, "SUB-1", "app-{node} ended subscription {call} twice");
         Ok(())
     }
 

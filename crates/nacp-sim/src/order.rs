@@ -32,9 +32,14 @@ impl Model {
         let kind = msg.kind;
         msg.handled += 1;
         msg.handled_epoch = epoch;
-        if !kind.is_reliable() && self.pair(from, node).unsure {
-            let pair = self.pair(from, node);
-            pair.last = pair.last.max(uid);
+        let base = self.settings.is_base_pair(from, node);
+        let pair = self.pair(from, node);
+        if pair.unsure && uid <= pair.last && (base || !kind.is_reliable()) {
+            ensure!(
+                !again || !kind.is_reliable(),
+                "MSG-4",
+                "app-{node}: {uid} ({kind:?}) of app-{from} handled twice"
+            );
             return Ok(());
         }
         ensure!(
@@ -240,7 +245,8 @@ impl Model {
         let open = match msg.kind {
             Kind::Response { request, .. } | Kind::Chunk { request, .. } => {
                 let call = self.msgs[request as usize].call;
-                call != 0 && self.nodes[node].calls.contains_key(&call)
+                let call = self.nodes[node].calls.get(&call);
+                call.is_some_and(|call| call.uid == request)
             }
             Kind::Signal { request } => {
                 let mut served = self.nodes[node].served.values();

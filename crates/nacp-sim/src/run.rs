@@ -46,13 +46,21 @@ impl std::error::Error for Failure {}
 /// # Errors
 /// The first promise that was not kept.
 pub fn run(seed: u64, ops: u64, settings: Settings) -> Result<Summary, Box<Failure>> {
+    record(seed, ops, settings).1
+}
+
+/// As [`run`], and what happened.
+pub fn record(seed: u64, ops: u64, settings: Settings) -> (Vec<Op>, Result<Summary, Box<Failure>>) {
     let settings = Settings { seed, ..settings };
     let mut rng = Rng::new(seed ^ 0x0b5e_55ed);
-    let mut left = ops;
-    drive(settings, None, &mut |world| {
-        left = left.checked_sub(1)?;
-        Some(world.generate(&mut rng))
-    })
+    let mut made = Vec::new();
+    let result = drive(settings, None, &mut |world| {
+        let op = (made.len() as u64) < ops;
+        let op = op.then(|| world.generate(&mut rng));
+        made.extend(op);
+        op
+    });
+    (made, result)
 }
 
 /// Does exactly `ops`.

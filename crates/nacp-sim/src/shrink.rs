@@ -1,37 +1,93 @@
-//! Makes failures small. What this module keeps true: the result fails by the same promise, is no longer than what was
-//! given, and the number of runs is bounded.
+//! Makes failures small. What this module keeps true: the result fails as what was given did, is no longer than that,
+//! and the number of runs is bounded.
 
+use crate::model::Broken;
 use crate::op::Op;
 use crate::run::Failure;
 
-/// Leaves out Ops of `failure`, in ever smaller blocks, as long as `fails` still gives a failure of the same promise;
-/// at most `runs_max` tries.
+/// Leaves out Ops of `failure`, in ever smaller blocks, as long as `fails` still gives a failure of the same kind; then
+/// joins steps of time. At most `runs_max` tries.
 pub fn shrink(
     failure: Failure,
     runs_max: u32,
     fails: &mut dyn FnMut(&[Op]) -> Option<Failure>,
 ) -> Failure {
-    let mut best = failure;
-    let mut runs = 0;
-    let mut block = best.ops.len().div_ceil(2).max(1);
+    let kind = kind(&failure.broken);
+    let mut shrinking = Shrinking {
+        best: failure,
+        kind,
+        left: runs_max,
+        fails,
+    };
     loop {
-        let before = best.ops.len();
+        let before = shrinking.best.ops.len();
+        shrinking.leave_out();
+        shrinking.join_advances();
+        if shrinking.left == 0 || shrinking.best.ops.len() == before {
+            return shrinking.best;
+        }
+    }
+}
+
+/// The promise and how it was broken, without the numbers of the case.
+fn kind(broken: &Broken) -> (&'static str, String) {
+    let words = broken.what.chars().filter(|c| c.is_alphabetic());
+    (broken.rule, words.take(24).collect())
+}
+
+struct Shrinking<'a> {
+    best: Failure,
+    kind: (&'static str, String),
+    left: u32,
+    fails: &'a mut dyn FnMut(&[Op]) -> Option<Failure>,
+}
+
+impl Shrinking<'_> {
+    /// Whether `ops` fail the same way; then they are the best so far.
+    fn try_ops(&mut self, ops: &[Op]) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        let found = (self.fails)(ops).filter(|found| kind(&found.broken) == self.kind);
+        // It may have failed before its last Op.
+        found.map(|found| self.best = found).is_some()
+    }
+
+    fn leave_out(&mut self) {
+        let mut block = self.best.ops.len().div_ceil(2).max(1);
+        loop {
+            let mut at = 0;
+            while at < self.best.ops.len() && self.left > 0 {
+                let end = (at + block).min(self.best.ops.len());
+                let mut shorter = self.best.ops.clone();
+                shorter.drain(at..end);
+                if !self.try_ops(&shorter) {
+                    at = end;
+                }
+            }
+            if block == 1 || self.left == 0 {
+                return;
+            }
+            block = block.div_ceil(2);
+        }
+    }
+
+    fn join_advances(&mut self) {
         let mut at = 0;
-        while at < best.ops.len() && runs < runs_max {
-            let end = (at + block).min(best.ops.len());
-            let mut shorter = best.ops.clone();
-            shorter.drain(at..end);
-            runs += 1;
-            let same = |found: &Failure| found.broken.rule == best.broken.rule;
-            match fails(&shorter).filter(same) {
-                // It may have failed before its last Op.
-                Some(found) => best = found,
-                None => at = end,
+        while at + 1 < self.best.ops.len() && self.left > 0 {
+            let (Op::Advance { steps: a }, Op::Advance { steps: b }) =
+                (self.best.ops[at], self.best.ops[at + 1])
+            else {
+                at += 1;
+                continue;
+            };
+            let mut shorter = self.best.ops.clone();
+            shorter[at] = Op::Advance { steps: a + b };
+            shorter.remove(at + 1);
+            if a + b >= 65_536 || !self.try_ops(&shorter) {
+                at += 1;
             }
         }
-        if runs >= runs_max || (block == 1 && best.ops.len() == before) {
-            return best;
-        }
-        block = block.div_ceil(2).min(best.ops.len().max(1));
     }
 }

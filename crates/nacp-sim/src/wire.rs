@@ -372,15 +372,10 @@ impl World {
     pub(crate) fn reset(&mut self, conn: u32, notice: [u64; 2], flush: bool) {
         let Conn { ends, broken } = &mut self.conns[conn as usize];
         *broken = true;
-        for (end, wait) in ends.iter_mut().zip(notice) {
+        for end in ends {
             end.out.forget_unwritten();
-            if !flush {
-                // Nothing of it arrives any more.
-                end.out.blocked = true;
-            }
-            if wait == 0 && end.stage == Stage::Coming {
-                end.stage = Stage::Gone;
-            }
+            // Unless flushed, nothing of it arrives any more.
+            end.out.blocked |= !flush;
         }
         for (side, wait) in (0u8..).zip(notice) {
             self.schedule(self.now + wait, Wake::Down { conn, side });

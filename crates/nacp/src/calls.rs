@@ -27,8 +27,8 @@ pub(crate) struct Waiter {
     pub(crate) acked: bool,
     /// Whether it was found, once, to have left the queues without an ACK.
     pub(crate) doubted: bool,
-    /// A lossless chunk of it came.
-    pub(crate) streaming: bool,
+    /// Lossless chunks of it that came.
+    pub(crate) came: u64,
     /// Chunks of its lossless stream that were taken, and how many of them the remote knows of.
     pub(crate) taken: u64,
     pub(crate) taken_told: u64,
@@ -84,7 +84,7 @@ impl Nacp {
             id,
             asked,
             acked: false,
-            streaming: false,
+            came: 0,
             doubted: false,
             taken: 0,
             taken_told: 0,
@@ -106,7 +106,7 @@ impl Nacp {
         if !matches!(outcome, Outcome::Response { .. }) {
             self.withdraw(seq);
         }
-        if waiter.streaming && outcome == Outcome::Timeout {
+        if waiter.came > 0 && outcome == Outcome::Timeout {
             self.abandon_stream(waiter.link, waiter.id.clone());
         }
         if waiter.asked == Asked::Subscribe && self.settle_subscribe(seq, &outcome) {
@@ -181,7 +181,7 @@ impl Nacp {
         if queued && waiter.asked != Asked::Unsubscribe {
             self.withdraw(call.0);
         }
-        if waiter.streaming {
+        if waiter.came > 0 {
             self.abandon_stream(waiter.link, waiter.id.clone());
         }
         if waiter.asked == Asked::Subscribe {

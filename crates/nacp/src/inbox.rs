@@ -5,6 +5,7 @@
 use bytes::Bytes;
 
 use crate::arena::Key;
+use crate::calls::Asked;
 use crate::event::{
     CallId, CloseReason, DropCause, Event, NotifyTarget, Outcome, PeerId, ServingId,
 };
@@ -248,6 +249,8 @@ impl Nacp {
             waiter.acked = true;
         }
         let record = &mut self.links[link];
+        // The remote has all of it, whatever the transport has told so far.
+        record.large.retain(|&(large, _)| large != seq);
         // A remote that dies of a message ACKs its handshake each time before: only what it handled counts (MSG-9).
         let handled = !matches!(outgoing.class, Class::Control);
         record.acked |= handled;
@@ -315,7 +318,15 @@ impl Nacp {
         if self.outbox.get(seq).is_some() {
             self.acked(now, self.waiters[&seq].link, seq);
         }
+        // Whether it subscribed us is lost with the answer: it must not go on for nobody.
+        let asked = &self.waiters[&seq];
+        let stray = (asked.asked == Asked::Subscribe
+            && why_not_ok.as_deref() == Some("response-evicted"))
+        .then(|| (asked.link, asked.id.clone()));
         self.settle_call(seq, outcome);
+        if let Some((link, id)) = stray {
+            self.send_unsubscribe(now, link, &id, false);
+        }
     }
 
     /// GW-6: the App that was asked, or the Gateway through which it was asked.
@@ -350,7 +361,7 @@ impl Nacp {
         if let NotifyTarget::Call(CallId(seq)) = target
             && let Some(waiter) = self.waiters.get_mut(&seq)
         {
-            waiter.streaming |= *reliable;
+            waiter.came += u64::from(*reliable);
         }
         let payload = envelope.payload_of(bytes);
         self.events.push_back(Event::Notify {
@@ -369,7 +380,9 @@ impl Nacp {
         envelope: &Envelope<'_>,
         bytes: &Bytes,
     ) {
-        let Some(&serving) = self.serving_events.get(&(link, MessageId::from(parent))) else {
+        let id = MessageId::from(parent);
+        let own = self.serving_events.get(&(link, id.clone()));
+        let Some(&serving) = own.or_else(|| self.steered.get(&id)) else {
             let encoded = Some(Encoded::from(bytes.clone()));
             return self.report(
                 "nacp:internal:signal:error",

@@ -150,6 +150,8 @@ pub struct Nacp {
     serving: FastMap<u64, Serving>,
     /// Event requests that are being served, for their signals.
     serving_events: SeededMap<(Key, MessageId), u64>,
+    /// The same by id alone: any App that knows the id may steer, as in the base protocol.
+    steered: SeededMap<MessageId, u64>,
     listens: FastMap<u64, Listen>,
     listen_ids: SeededMap<(Key, MessageId), u64>,
     patterns: Patterns<u64>,
@@ -181,6 +183,7 @@ impl Nacp {
             subscriptions: FastMap::default(),
             serving: FastMap::default(),
             serving_events: SeededMap::with_hasher(seeded(map_seed)),
+            steered: SeededMap::with_hasher(seeded(map_seed)),
             listens: FastMap::default(),
             listen_ids: SeededMap::with_hasher(seeded(map_seed)),
             patterns: Patterns::default(),
@@ -250,6 +253,7 @@ impl Nacp {
         self.subscriptions.clear();
         self.serving.clear();
         self.serving_events.clear();
+        self.steered.clear();
         self.listens.clear();
         self.listen_ids.clear();
         self.patterns = Patterns::default();

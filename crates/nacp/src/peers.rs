@@ -14,8 +14,12 @@ use crate::time::Instant;
 /// How far a connection is.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// We dialled `expect` and sent the register `id`.
-    Registering { expect: AppId, id: MessageId },
+    /// We dialled `expect` and sent the register `id`, as the incarnation `instance`.
+    Registering {
+        expect: AppId,
+        id: MessageId,
+        instance: String,
+    },
     /// We accepted; nothing came yet.
     Unregistered,
     /// Its register waits for the incumbent's answer (LINK-14).
@@ -57,7 +61,8 @@ pub(crate) enum Urgent {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) phase: Phase,
-    pub(crate) dialled: bool,
+    /// When we dialled it, in the order of our attempts; `None` = we accepted it.
+    pub(crate) dialled: Option<u64>,
     pub(crate) urgent: VecDeque<Urgent>,
     /// Acks in the urgent lane.
     pub(crate) acks: usize,
@@ -67,6 +72,9 @@ pub(crate) struct Peer {
     pub(crate) ready: VecDeque<Key>,
     /// Whether the driver knows, or will learn from `poll_wake`, that there is something to transmit.
     pub(crate) woken: bool,
+    /// Large messages that were withdrawn while they were being written, and their links: their pairs wait until the
+    /// last byte is out (MSG-7).
+    pub(crate) withdrawn: Vec<(u64, Key)>,
     /// A large answer to a register that is being written: nothing may pass it, for who registered understands nothing
     /// else before it (LINK-8).
     pub(crate) opening: Option<u64>,
@@ -81,7 +89,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(phase: Phase, dialled: bool, now: Instant) -> Self {
+    pub(crate) fn new(phase: Phase, dialled: Option<u64>, now: Instant) -> Self {
         Self {
             phase,
             dialled,
@@ -90,6 +98,7 @@ impl Peer {
             bound: Vec::new(),
             ready: VecDeque::new(),
             woken: false,
+            withdrawn: Vec::new(),
             opening: None,
             close_on: None,
             held_for: None,

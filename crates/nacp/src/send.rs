@@ -8,7 +8,7 @@ use crate::config::Overflow;
 use crate::event::{CallId, Event, Outcome, Report, SendId};
 use crate::link::{Debt, Link, LinkState, Reach};
 use crate::message::{AppId, Encoded, Head, MessageId, Meta, Payload, RequestKind, SignalKind};
-use crate::outbox::{Class, Outgoing};
+use crate::outbox::{Class, Outgoing, Place};
 use crate::{Instant, Nacp, SendError};
 
 /// A message to be sent.
@@ -309,6 +309,8 @@ impl Nacp {
         };
         let full = match (class, self.config.overflow) {
             (Class::Chunk { .. }, _) => self.chunk_must_wait(bytes),
+            // It ends something that was admitted, and the remote would never hear of it otherwise.
+            (Class::Unsubscribe, _) => false,
             (_, Overflow::Wait) => over(backlog.messages, backlog.bytes),
             (_, Overflow::Evict) => false,
         };
@@ -392,7 +394,7 @@ impl Nacp {
             let outgoing = self.take(seq);
             self.settle_send(&outgoing, false);
             match outgoing.class {
-                Class::Response { parent, kind } => {
+                Class::Response { parent, kind, .. } => {
                     self.remember_debt(link, seq, Debt { parent, kind }, true);
                 }
                 // Lost only if the connection goes before its ACK comes.
@@ -423,12 +425,27 @@ impl Nacp {
         if outgoing.source.is_some() {
             record.forwarded.sub(outgoing.bytes);
         }
-        record.large.retain(|&(large, _)| large != seq);
+        self.unblock_pair(link, &outgoing);
         self.release_if_caught_up(link);
         self.mark_ready(link);
         self.wake_starved();
         self.tell_room();
         outgoing
+    }
+
+    /// A large message holds its pair up; if the transport is writing it, then until that is done.
+    fn unblock_pair(&mut self, link: Key, outgoing: &Outgoing) {
+        let is_it = |&(large, _): &(u64, Option<Key>)| large == outgoing.seq;
+        if !self.links[link].large.iter().any(is_it) {
+            return;
+        }
+        let writer = self
+            .peer_of(link)
+            .filter(|_| outgoing.place == Place::Submitted);
+        match writer.and_then(|peer| self.peers.get_mut(peer)) {
+            Some(peer) => peer.withdrawn.push((outgoing.seq, link)),
+            None => self.links[link].large.retain(|large| !is_it(large)),
+        }
     }
 
     /// Takes a message out of the queues without a word to anybody but its send waiter.
@@ -450,7 +467,7 @@ impl Nacp {
                     self.settle_call(seq, Outcome::Discarded);
                 }
             }
-            Class::Response { parent, kind } => {
+            Class::Response { parent, kind, .. } => {
                 self.remember_debt(outgoing.link, seq, Debt { parent, kind }, false);
                 self.mark_ready(outgoing.link);
             }
@@ -463,7 +480,7 @@ impl Nacp {
         }
     }
 
-    fn remember_debt(&mut self, link: Key, seq: u64, debt: Debt, out: bool) {
+    pub(crate) fn remember_debt(&mut self, link: Key, seq: u64, debt: Debt, out: bool) {
         let link = &mut self.links[link];
         let debts = if out {
             &mut link.unsure

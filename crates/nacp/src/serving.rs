@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::arena::Key;
 use crate::event::{CallId, Event, SendId, ServingId};
+use crate::link::Debt;
 use crate::message::{Envelope, MessageId, Meta, Payload, RequestKind};
 use crate::outbox::Class;
 use crate::peers::Urgent;
@@ -116,6 +117,9 @@ impl Nacp {
             // An id outside the dedup window that is being served still: the same request once more.
             return;
         }
+        if kind == RequestKind::Event {
+            self.steered.insert(id.clone(), serving);
+        }
         let record = Serving {
             link,
             id: id.clone(),
@@ -138,6 +142,14 @@ impl Nacp {
             payload: envelope.payload_of(bytes),
             lossless,
         });
+    }
+
+    /// Takes an event request out of what signals can find.
+    pub(crate) fn forget_event(&mut self, link: Key, id: &MessageId, serving: u64) {
+        self.serving_events.remove(&(link, id.clone()));
+        if self.steered.get(id) == Some(&serving) {
+            self.steered.remove(id);
+        }
     }
 
     fn answer_heartbeat(&mut self, now: Instant, link: Key, id: &MessageId) {
@@ -178,10 +190,14 @@ impl Nacp {
         let class = Class::Response {
             parent: parent.clone(),
             kind,
+            is_ok: answer.is_ok,
         };
         let draft = Draft::own(meta.clone(), Some(&answer.payload), class);
         if self.enqueue(now, link, draft, |_, _, _| {}).is_err() {
-            self.push_control(now, link, meta, Some(&answer.payload));
+            let seq = self.push_control(now, link, meta, Some(&answer.payload));
+            // It is lost with the connection, but whoever asked must not wait for ever (WAIT-5).
+            let parent = parent.clone();
+            self.remember_debt(link, seq, Debt { parent, kind }, true);
         }
     }
 
@@ -214,6 +230,7 @@ impl Nacp {
         let class = Class::Response {
             parent: parent.clone(),
             kind: Some(kind),
+            is_ok: answer.is_ok && complete,
         };
         let draft = Draft::own(meta, Some(&answer.payload), class).tracked(tracked);
         // The answer may push out a chunk of its own stream: from here on, such a loss concerns the answer.
@@ -221,7 +238,7 @@ impl Nacp {
             nacp.serving.remove(&serving.0);
             nacp.links[link].serving.remove(&serving.0);
             if kind == RequestKind::Event {
-                nacp.serving_events.remove(&(link, parent.clone()));
+                nacp.forget_event(link, &parent, serving.0);
             }
         })?;
         Ok(SendId(seq))
@@ -282,14 +299,17 @@ impl Nacp {
     }
 
     /// The reader of the event call `call` has taken `count` chunks in all. On a lossless stream the writer learns it
-    /// in steps of a quarter of the window.
+    /// in steps of a quarter of the window, and when nothing is left to take. Telling it seldom is cheaper, but not
+    /// later than when the reader has nothing left.
     pub fn taken(&mut self, call: CallId, count: u64) {
         let Some(waiter) = self.waiters.get_mut(&call.0) else {
             return;
         };
         waiter.taken = waiter.taken.max(count);
         let step = (self.config.stream_window / 4).max(1);
-        if waiter.taken - waiter.taken_told >= step {
+        // With nothing left to take, a writer with a smaller window than ours would wait for ever.
+        let behind = waiter.taken - waiter.taken_told;
+        if behind >= step || (behind > 0 && waiter.taken >= waiter.came) {
             waiter.taken_told = waiter.taken;
             let (link, parent, taken) = (waiter.link, waiter.id.clone(), waiter.taken);
             self.tell_taken(link, parent, taken);
@@ -376,7 +396,7 @@ impl Nacp {
             .into_iter()
             .flat_map(|list| self.outbox.seqs(list))
             .filter_map(|seq| self.outbox.get(seq))
-            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, .. } if answered == parent))
+            .find(|outgoing| matches!(&outgoing.class, Class::Response { parent: answered, is_ok: true, .. } if answered == parent))
             .map(|outgoing| (outgoing.seq, outgoing.encoded.clone()));
         if let Some((seq, encoded)) = answer {
             self.discard(seq);

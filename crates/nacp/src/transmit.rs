@@ -156,11 +156,11 @@ impl Nacp {
         }
         self.links[key].ready = false;
         self.pay_debts(now, key);
-        if self.pending_is_full() {
+        let seq = self.next_of(key)?;
+        if !self.pending_has_room_for(seq) {
             self.starved.insert(key);
             return None;
         }
-        let seq = self.next_of(key)?;
         let link = &mut self.links[key];
         link.probe_due = false;
         let outgoing = self.outbox.submit(&mut link.queues, seq);
@@ -211,17 +211,20 @@ impl Nacp {
         self.outbox.find(&link.queues.backlog, LOOKAHEAD, free)
     }
 
-    /// CAP-6: what is submitted will need its place in AckPending.
-    fn pending_is_full(&self) -> bool {
+    /// CAP-6: what is submitted will need its place in AckPending. A message alone always fits.
+    fn pending_has_room_for(&self, seq: u64) -> bool {
+        let outgoing = self.outbox.get(seq).expect("the first of a Backlog");
+        if self.config.overflow == Overflow::Evict || !outgoing.class.needs_ack() {
+            return true;
+        }
         let (pending, submitted) = (self.outbox.pending(), self.outbox.submitted());
-        self.config.overflow == Overflow::Wait
-            && (pending.messages + submitted.messages >= self.config.queue_count_max
-                || pending.bytes + submitted.bytes >= self.config.queue_bytes_max)
+        pending.messages + submitted.messages < self.config.queue_count_max
+            && pending.bytes + submitted.bytes + outgoing.bytes <= self.config.queue_bytes_max
     }
 
     /// After something left AckPending: the links that waited for that (CAP-6).
     pub(crate) fn wake_starved(&mut self) {
-        if !self.starved.is_empty() && !self.pending_is_full() {
+        if !self.starved.is_empty() {
             for key in std::mem::take(&mut self.starved) {
                 if self.links.contains(key) {
                     self.mark_ready(key);
@@ -297,6 +300,7 @@ impl Nacp {
             state.opening = None;
             self.peers.wake(peer);
         }
+        self.withdrawn_is_out(peer, token);
         let Some(state) = self.peers.get_mut(peer) else {
             return;
         };
@@ -327,6 +331,19 @@ impl Nacp {
         self.mark_ready(key);
         self.release_if_caught_up(key);
         self.enforce_pending_caps();
+    }
+
+    fn withdrawn_is_out(&mut self, peer: PeerId, token: u64) {
+        let Some(state) = self.peers.get_mut(peer) else {
+            return;
+        };
+        if let Some(index) = state.withdrawn.iter().position(|&(seq, _)| seq == token) {
+            let (_, key) = state.withdrawn.swap_remove(index);
+            if self.links.contains(key) {
+                self.links[key].large.retain(|&(seq, _)| seq != token);
+                self.mark_ready(key);
+            }
+        }
     }
 
     /// Our last word is out: the reply to an unregister (LINK-10), or the ack of a refusal.

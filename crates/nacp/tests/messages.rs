@@ -386,6 +386,10 @@ fn msg_11_what_the_reader_has_taken_is_told_in_steps_and_again_after_a_cut() {
     for message in rig.out(peer) {
         rig.ack(peer, "b", &message.id);
     }
+    for n in 0..5 {
+        rig.send(peer, "b", &format!("c{n}"), chunk(&id), Some(&text("c")));
+    }
+    rig.out(peer);
     rig.nacp.taken(call, 1);
     assert!(rig.out(peer).is_empty());
     rig.nacp.taken(call, 3);
@@ -401,6 +405,13 @@ fn msg_11_what_the_reader_has_taken_is_told_in_steps_and_again_after_a_cut() {
     assert_eq!(
         (told.parent.as_deref(), told.taken),
         (Some(id.as_str()), Some(4))
+    );
+    rig.nacp.taken(call, 5);
+    let told = rig.out(peer).remove(0);
+    assert_eq!(
+        told.taken,
+        Some(5),
+        "nothing is left to take: a writer with a smaller window must not wait"
     );
 }
 
@@ -445,65 +456,9 @@ fn msg_11_a_stream_that_lost_chunks_to_the_caps_never_ends_ok() {
     let answers: Vec<_> = answers
         .filter_map(|sent| sent.is_ok.map(|is_ok| (is_ok, sent.why)))
         .collect();
-    assert_eq!(answers, [(false, Some("stream-evicted".to_owned()))]);
-}
-
-#[test]
-fn batched_acks_name_all_that_came_together_and_only_towards_one_that_knows_them() {
-    // Two cores of ours: what one sends in one go the other ACKs with one message.
-    let mut rig = Rig::new(|_| {});
-    let batched = Rig::registration(Some("i1"), &["batched-acks"], false);
-    let peer = rig.register_as("b", &batched);
-    let ids: Vec<_> = (1..=200).map(|n| format!("0123456789abcd-{n:x}")).collect();
-    for id in &ids {
-        rig.ask(peer, "b", id, RequestKind::Ability, "do");
-    }
-    let sent = rig.out(peer);
-    assert_eq!((sent.len(), &sent[0].acked), (1, &ids));
-    assert!(sent[0].bytes.len() < 400, "{} bytes", sent[0].bytes.len());
-    // And the other way: one ack completes many.
-    for n in 0..50 {
-        rig.signal_to("b", &format!("m{n}"));
-    }
-    let sent = rig.out(peer);
-    let number = |sent: &Sent| u64::from_str_radix(&sent.id[15..], 16).unwrap();
-    let also: Vec<u8> = sent
-        .windows(2)
-        .map(|pair| number(&pair[1]) - number(&pair[0]))
-        .map(|step| step as u8)
-        .collect();
-    let meta = Meta::AckMany {
-        parent_id: sent[0].id.as_str().into(),
-        also: also.into(),
-    };
-    rig.send(peer, "b", "acks", meta, None);
-    let delivered = settled(&rig.events());
-    assert_eq!(delivered.len(), 50);
-    assert!(delivered.iter().all(|(_, delivered)| *delivered) && rig.nacp.is_drained());
-    // A base peer gets one ack for each.
-    let mut rig = Rig::new(|_| {});
-    let peer = rig.register("b");
-    for id in &ids[..3] {
-        rig.ask(peer, "b", id, RequestKind::Ability, "do");
-    }
-    assert_eq!(kinds(&rig.out(peer)), ["ack", "ack", "ack"]);
-}
-
-#[test]
-fn an_ack_that_names_unknown_messages_is_only_reported() {
-    let mut rig = Rig::new(|_| {});
-    let peer = rig.register_as(
-        "b",
-        &Rig::registration(Some("i1"), &["batched-acks"], false),
-    );
-    let meta = Meta::AckMany {
-        parent_id: "0123456789abcd-1".into(),
-        also: vec![1, 0xff, 0x80].into(),
-    };
-    rig.send(peer, "b", "acks", meta, None);
-    assert_eq!(
-        rig.reports(),
-        [("nacp:internal:ack:error", "has-no-consumer"); 2]
+    assert!(
+        matches!(&answers[..], [(false, Some(why))] if why.ends_with("-evicted")),
+        "{answers:?}"
     );
 }
 

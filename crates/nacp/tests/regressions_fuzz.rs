@@ -161,3 +161,28 @@ fn wait_5_what_fell_to_the_cap_and_was_lost_at_the_gateway_is_given_up_or_replac
     rig.advance(Duration::from_secs(20));
     assert_eq!(outcomes(&rig.events()), [(call, Outcome::Discarded)]);
 }
+
+/// We had dialled it before we dropped it, and its answer bound us under the incarnation that it had known: it did not
+/// learn that we had forgotten its call, and waited for ever.
+#[test]
+fn link_15_a_register_sent_before_its_app_was_dropped_binds_nobody() {
+    let mut rig = Rig::new(|_| {});
+    rig.register_as("b", &Rig::registration(Some("one"), &[], false));
+    let dialled = rig.dial("b");
+    let register = rig.out(dialled)[0].clone();
+    assert!(rig.nacp.disconnect(rig.now, &app("b")));
+    rig.events();
+    let accepted = Rig::registration(Some("one"), &[], false);
+    rig.answer(dialled, "b", &register.id, None, &accepted);
+    assert_eq!(kinds(&rig.out(dialled)), ["ack"]);
+    let events = rig.events();
+    assert_eq!(links(&events), []);
+    assert_eq!(closed(&events), [(dialled, "superseded".to_owned())]);
+
+    let again = rig.dial("b");
+    let instance = |sent: &Sent| {
+        let registration: nacp::message::Registration = sent.payload.decode().unwrap();
+        registration.instance.unwrap()
+    };
+    assert_ne!(instance(&rig.out(again)[0]), instance(&register));
+}

@@ -278,3 +278,130 @@ fn msg_11_an_answer_that_pushes_out_a_chunk_of_its_own_stream_is_not_ok() {
         (Some(false), Some("response-evicted"))
     );
 }
+
+/// A call that timed out while its large message was being written was overtaken by what was sent after it.
+#[test]
+fn msg_7_nothing_of_its_pair_passes_a_large_message_that_was_withdrawn_while_it_is_written() {
+    let mut rig = Rig::new(|config| config.large_message_bytes = 200);
+    let peer = rig.register("b");
+    let long = text(&"x".repeat(300));
+    let deadline = Some(rig.now + 100 * MS);
+    let kind = RequestKind::Ability;
+    rig.nacp
+        .request(rig.now, &app("b"), kind, "do", &long, deadline)
+        .unwrap();
+    let large = rig.submit(peer);
+    assert_eq!(kinds(&large), ["request"]);
+    rig.advance(100 * MS);
+    rig.signal_to("b", "later");
+    assert!(rig.submit(peer).is_empty());
+    rig.nacp.handle_accepted(rig.now, peer, large[0].token);
+    assert_eq!(kinds(&rig.submit(peer)), ["signal"]);
+}
+
+/// A message was submitted though AckPending had no room for all of its bytes.
+#[test]
+fn cap_6_a_message_is_submitted_only_when_ack_pending_has_room_for_its_bytes() {
+    let mut rig = Rig::new(|config| {
+        config.queue_bytes_max = 1_000;
+        config.overflow = Overflow::Wait;
+    });
+    let peer = rig.register("b");
+    let mut out = 0;
+    for n in 0..4 {
+        rig.signal_to("b", &format!("{n:0>300}"));
+        out += rig.out(peer).len();
+        let pending = rig.nacp.snapshot().ack_pending;
+        assert!(pending.bytes <= 1_000, "{pending:?}");
+    }
+    assert_eq!(out, 2);
+}
+
+/// The remote had subscribed us, its answer was evicted there, and it sent hits for ever to a subscription that failed.
+#[test]
+fn sub_1_a_subscribe_whose_answer_was_evicted_is_undone_at_the_remote() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let sub = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "a:*", false)
+        .unwrap();
+    let id = rig.id_of(sub);
+    rig.out(peer);
+    rig.answer(
+        peer,
+        "b",
+        &id,
+        Some("response-evicted"),
+        &Payload::default(),
+    );
+    assert_eq!(kinds(&rig.out(peer)), ["ack", "unsubscribe"]);
+}
+
+/// The late answer to an earlier attempt took the binding from the later one, which the remote had kept.
+#[test]
+fn link_14_of_two_attempts_of_ours_the_later_one_stands() {
+    let mut rig = Rig::new(|_| {});
+    let first = rig.dial("b");
+    let second = rig.dial("b");
+    let registers = [first, second].map(|peer| rig.out(peer)[0].id.clone());
+    let same = Rig::registration(Some("one"), &[], false);
+    rig.answer(second, "b", &registers[1], None, &same);
+    rig.answer(first, "b", &registers[0], None, &same);
+    rig.out(first);
+    let events = rig.events();
+    assert_eq!(links(&events), [("online", "b".to_owned())]);
+    assert_eq!(closed(&events), [(first, "superseded".to_owned())]);
+    assert_eq!(rig.nacp.peer_of_app(&app("b")), Some(second));
+}
+
+/// Under CAP-6 an answer of the core that found the queue full was lost with the connection, and its caller waited.
+#[test]
+fn wait_5_an_answer_that_found_the_queue_full_is_made_up_for_when_its_connection_breaks() {
+    let mut rig = Rig::new(|config| {
+        config.queue_count_max = 1;
+        config.overflow = Overflow::Wait;
+    });
+    let peer = rig.register("b");
+    rig.signal_to("b", "fills the queue");
+    rig.ask(peer, "b", "r1", RequestKind::Ability, "NApp.introduce");
+    let answers = |sent: &[Sent]| {
+        let to_r1 = sent
+            .iter()
+            .filter(|sent| sent.parent.as_deref() == Some("r1"));
+        let answers = to_r1.filter(|sent| sent.is_ok.is_some());
+        answers.map(|sent| sent.is_ok).collect::<Vec<_>>()
+    };
+    assert_eq!(answers(&rig.out(peer)), [Some(true)]);
+    rig.cut(peer);
+    let peer = rig.register_unacked("b");
+    let sent = rig.out(peer);
+    assert_eq!(answers(&sent), [Some(false)]);
+    let answer = sent.iter().find(|sent| sent.is_ok.is_some()).unwrap();
+    rig.ack(peer, "b", &answer.id);
+    rig.cut(peer);
+    let peer = rig.register_unacked("b");
+    assert!(answers(&rig.out(peer)).is_empty(), "it has it now");
+}
+
+/// Under CAP-6 a full queue swallowed the unsubscribe, and the remote sent hits for ever.
+#[test]
+fn cap_6_an_unsubscribe_is_sent_though_the_queue_is_full() {
+    let mut rig = Rig::new(|config| {
+        config.queue_count_max = 1;
+        config.overflow = Overflow::Wait;
+    });
+    let peer = rig.register("b");
+    let sub = rig
+        .nacp
+        .subscribe(rig.now, &app("b"), "a:*", false)
+        .unwrap();
+    let id = rig.id_of(sub);
+    rig.out(peer);
+    rig.answer(peer, "b", &id, None, &text("ok"));
+    rig.signal_to("b", "fills the queue");
+    assert!(rig.nacp.unsubscribe(rig.now, sub).is_some());
+    assert_eq!(kinds(&rig.out(peer)), ["ack", "signal"]);
+    let unsubscribed = rig.nacp.undelivered();
+    assert_eq!(unsubscribed.last().unwrap().what, "unsubscribe");
+}

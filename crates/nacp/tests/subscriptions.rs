@@ -283,6 +283,29 @@ fn a_signal_reaches_its_running_event_and_one_for_a_finished_event_is_acked_and_
 }
 
 #[test]
+fn another_app_that_knows_the_id_may_steer_an_event_while_it_runs() {
+    let mut rig = Rig::new(|_| {});
+    let (b, c) = (rig.register("b"), rig.register("c"));
+    rig.ask(b, "b", "r1", RequestKind::Event, "countdown");
+    let serving = requests(&rig.events())[0].0;
+    let abort = || Meta::Signal {
+        parent_id: "r1".into(),
+        kind: SignalKind::Abort,
+    };
+    rig.send(c, "c", "g1", abort(), None);
+    let signalled = |event: &Event| matches!(event, Event::Signal { serving: to, from, .. } if *to == serving && *from == app("c"));
+    assert!(rig.events().iter().any(signalled));
+    rig.nacp
+        .respond(rig.now, serving, &Answer::not_ok("aborted"), false)
+        .unwrap();
+    rig.send(c, "c", "g2", abort(), None);
+    assert_eq!(
+        rig.reports(),
+        [("nacp:internal:signal:error", "no-event-processor")]
+    );
+}
+
+#[test]
 fn our_signals_carry_a_payload_only_when_normal_and_fail_when_the_call_is_over() {
     let mut rig = Rig::new(|_| {});
     let peer = rig.register("b");

@@ -27,7 +27,7 @@ use crate::write_batch::{SLICES_MAX, WriteBatch};
 /// Reads of one poll at most, while no message is complete. Then the task yields to others.
 const READS_PER_POLL: usize = 16;
 /// What the read buffer starts with; it doubles up to `read_buffer_size` when reads fill it.
-const READ_BUFFER_START: usize = 8 * 1024;
+const READ_BUFFER_START: usize = 2 * 1024;
 
 /// A channel over the two directions of a byte stream. `remote` describes the other side for people.
 ///
@@ -339,6 +339,14 @@ impl<R: AsyncRead + Unpin> StreamReceiver<R> {
     }
 }
 
+/// Has the task polled again, but not before the runtime has looked at its other connections: waking it plainly would
+/// let one firehose run some sixty turns before any of them is heard.
+pub(crate) fn give_way(cx: &mut Context<'_>) {
+    let turn = std::pin::pin!(tokio::task::yield_now());
+    // Its first poll hands the waker to the runtime; that is all that is wanted of it.
+    let _ = turn.poll(cx);
+}
+
 impl<R: AsyncRead + Send + Unpin> Receiver for StreamReceiver<R> {
     fn poll_receive(
         &mut self,
@@ -364,7 +372,7 @@ impl<R: AsyncRead + Send + Unpin> Receiver for StreamReceiver<R> {
                 return Poll::Ready(Ok(()));
             }
         }
-        cx.waker().wake_by_ref();
+        give_way(cx);
         Poll::Pending
     }
 

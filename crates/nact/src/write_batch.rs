@@ -16,13 +16,16 @@ pub(crate) const SLICES_MAX: usize = 64;
 /// Parts up to this are copied together: that is cheaper than a slice of their own in the system call.
 const COPY_SIZE_MAX: usize = 4 * 1024;
 /// What is copied together is gathered in buffers of this size, which are used again once written.
-const SCRATCH_SIZE: usize = 16 * 1024;
+const SCRATCH_SIZE_MAX: usize = 16 * 1024;
+/// The first such buffer. Each that is filled is followed by one of twice its size, so that an idle connection holds little.
+const SCRATCH_SIZE_START: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct WriteBatch {
     segments: VecDeque<Bytes>,
     /// Copied parts that are not yet a segment.
     scratch: BytesMut,
+    scratch_size: usize,
     unwritten: usize,
     /// Bytes staged and written since the beginning.
     staged_total: u64,
@@ -113,7 +116,9 @@ impl WriteBatch {
         if self.scratch.capacity() - self.scratch.len() < part.len() {
             // Sealed first, so that nothing staged is copied once more; the old buffer comes back if it was written.
             self.seal();
-            self.scratch.reserve(part.len().max(SCRATCH_SIZE));
+            let doubled = self.scratch_size * 2;
+            self.scratch_size = doubled.clamp(SCRATCH_SIZE_START, SCRATCH_SIZE_MAX);
+            self.scratch.reserve(part.len().max(self.scratch_size));
         }
         self.scratch.extend_from_slice(part);
         self.count(part.len());

@@ -1,4 +1,8 @@
 //! What the fuzzer found, once each, as a script that a person can read. The inputs themselves are in `fuzz/corpus`.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "some time to start from; nothing is measured"
+)]
 
 use std::time::Instant;
 

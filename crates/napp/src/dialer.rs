@@ -193,7 +193,9 @@ impl Shared {
         let app_name = app.to_string();
         Err(match registered {
             Registered::Online => return Ok(()),
-            Registered::Closed(CloseReason::Superseded)
+            // Both dialled at once, and the other connection stands: the remote may have closed this one before we
+            // heard why.
+            Registered::Closed(CloseReason::Superseded) | Registered::Down(_)
                 if self.look(|state| is_linked(state, app)) =>
             {
                 return Ok(());

@@ -237,11 +237,13 @@ impl EventCall {
         end
     }
 
-    /// The writer of a lossless stream learns in steps how far its reader is; more often would cost a visit per chunk.
+    /// The writer of a lossless stream learns in steps how far its reader is, and when nothing is left; more often would
+    /// cost a visit per chunk.
     fn count_taken(&mut self, count: u64) {
         self.taken += count;
         let step = (self.shared.settings.stream_window / 4).max(1);
-        if self.taken - self.told >= step {
+        let behind = self.taken - self.told;
+        if behind >= step || (behind > 0 && self.cell.chunks.is_empty()) {
             self.told = self.taken;
             let (call, taken) = (self.call, self.taken);
             self.shared.visit(|visit| visit.nacp().taken(call, taken));

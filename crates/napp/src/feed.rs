@@ -109,6 +109,10 @@ impl<T, E: Clone> Feed<T, E> {
     }
 
     /// How it ended, if it did.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state().queue.is_empty()
+    }
+
     pub(crate) fn ended(&self) -> Option<E> {
         self.state().end.clone()
     }

@@ -273,7 +273,9 @@ impl Future for Peer {
             }
             this.signal.run();
         }
-        cx.waker().wake_by_ref();
+        // Not before the runtime has looked at its other connections: a plain wake would let this one run on.
+        let turn = std::pin::pin!(tokio::task::yield_now());
+        let _ = turn.poll(cx);
         Poll::Pending
     }
 }

@@ -168,6 +168,13 @@ fn meta(u: &mut Unstructured<'_>, kind: u8, parent: String) -> arbitrary::Result
                 SignalKind::Abort,
             ][usize::from(detail & 3)],
         },
+        _ if detail >= 0xc0 => Meta::AckMany {
+            parent_id,
+            also: (0..detail & 7)
+                .map(|_| u.arbitrary())
+                .collect::<arbitrary::Result<Vec<u8>>>()?
+                .into(),
+        },
         _ => Meta::Ack {
             parent_id,
             taken: match detail & 7 {
@@ -221,7 +228,11 @@ fn registration(form: u8) -> Registration {
             _ => Some(String::new()),
         },
         features: match form & 12 {
-            0 => vec!["reliable-notify".into(), "stream-credit".into()],
+            0 => vec![
+                "reliable-notify".into(),
+                "stream-credit".into(),
+                "batched-acks".into(),
+            ],
             4 => vec!["reliable-notify".into()],
             8 => vec!["something new".into(); 3],
             _ => Vec::new(),

@@ -10,8 +10,11 @@ pub mod message_decode;
 pub mod payload_values;
 pub mod world;
 
+/// A target: it panics when an assertion does not hold.
+pub type Target = fn(&[u8]);
+
 /// All targets by name, as the folders of the corpus are called.
-pub const TARGETS: [(&str, fn(&[u8])); 5] = [
+pub const TARGETS: [(&str, Target); 5] = [
     ("frame_stream", frame_stream::run),
     ("message_decode", message_decode::run),
     ("payload_values", payload_values::run),

@@ -7,4 +7,5 @@ pub mod event;
 pub mod introduce;
 pub mod serve;
 pub mod signal;
+pub mod sim;
 pub mod sub;

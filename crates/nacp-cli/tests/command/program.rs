@@ -166,8 +166,25 @@ impl Program {
     /// As Ctrl-C.
     #[cfg(unix)]
     pub fn interrupt(&self) {
+        self.signal(rustix::process::Signal::INT);
+    }
+
+    /// Freezes it, its connections left open, as a suspended machine does.
+    #[cfg(unix)]
+    pub fn stop(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    /// Lets it go on where it was stopped.
+    #[cfg(unix)]
+    pub fn go_on(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: rustix::process::Signal) {
         let id = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
     }
 }
 

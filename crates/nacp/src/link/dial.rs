@@ -21,7 +21,7 @@ impl Nacp {
         let until = now + self.config.protocol_timeout;
         let Role::Dialer { expect } = role else {
             self.peers
-                .insert(peer, Peer::new(Phase::Unregistered, false, now));
+                .insert(peer, Peer::new(Phase::Unregistered, None, now));
             self.timers.arm(Subject::Peer(peer), until);
             return;
         };
@@ -31,12 +31,14 @@ impl Nacp {
             return;
         }
         let instance = self.instance_towards(&expect);
-        let payload = self.registration(Some(instance), self.own_features());
+        let payload = self.registration(Some(instance.clone()), self.own_features());
         let (token, id, encoded) = self.raw(now, expect.as_str(), Meta::Register, Some(&payload));
-        self.peers.insert(
-            peer,
-            Peer::new(Phase::Registering { expect, id }, true, now),
-        );
+        let phase = Phase::Registering {
+            expect,
+            id,
+            instance,
+        };
+        self.peers.insert(peer, Peer::new(phase, Some(token), now));
         self.peers.push_urgent(peer, Urgent::Raw { token, encoded });
         self.timers.arm(Subject::Peer(peer), until);
     }
@@ -110,7 +112,8 @@ impl Nacp {
         envelope: &Envelope<'_>,
         bytes: &Bytes,
     ) -> Result<(), PeerViolation> {
-        let Some(Phase::Registering { expect, id }) = self.peers.get(peer).map(|peer| &peer.phase)
+        let Some(Phase::Registering { expect, id, .. }) =
+            self.peers.get(peer).map(|peer| &peer.phase)
         else {
             return Ok(());
         };
@@ -177,6 +180,17 @@ impl Nacp {
             self.leave(now, peer, envelope, CloseReason::Superseded);
             return Ok(());
         }
+        if self.later_attempt_stands(peer, app, &registration) {
+            // The remote has registered that one after this one, so it has left this one already.
+            self.leave(now, peer, envelope, CloseReason::Superseded);
+            return Ok(());
+        }
+        if self.is_outdated(peer, app) {
+            // Accepted as an incarnation of ours that ended meanwhile: the remote would believe that we still know of its
+            // calls. It learns better from the next register.
+            self.leave(now, peer, envelope, CloseReason::Superseded);
+            return Ok(());
+        }
         if let Some(key) = self.another_holds(app, &registration) {
             // Of two programs with one App ID the one that is there stays, if it lives (LINK-14); most likely this answer
             // is late, and of a program that is no more.
@@ -199,6 +213,20 @@ impl Nacp {
         Ok(())
     }
 
+    /// Whether `app` was dropped since we sent our register over `peer` (LINK-15).
+    fn is_outdated(&self, peer: PeerId, app: &AppId) -> bool {
+        let Some(Phase::Registering { instance, .. }) =
+            self.peers.get(peer).map(|peer| &peer.phase)
+        else {
+            return false;
+        };
+        let now = match self.links.find(app.as_str()) {
+            Some(link) => Some(&self.links[link].our_instance),
+            None => self.instances.get(app),
+        };
+        now != Some(instance)
+    }
+
     fn accepted_meanwhile(&self, app: &AppId, registration: &Registration) -> bool {
         let Some(key) = self.links.find(app.as_str()) else {
             return false;
@@ -207,9 +235,21 @@ impl Nacp {
         let accepted = link
             .peer()
             .and_then(|peer| self.peers.get(peer))
-            .is_some_and(|peer| !peer.dialled);
+            .is_some_and(|peer| peer.dialled.is_none());
         let same = registration.instance.is_some() && registration.instance == link.remote_instance;
         accepted && same && link.reach == Reach::Direct && self.config.app > *app
+    }
+
+    /// Whether `app` is online already over a connection that we dialled after `peer`.
+    fn later_attempt_stands(&self, peer: PeerId, app: &AppId, registration: &Registration) -> bool {
+        let dialled = |peer: PeerId| self.peers.get(peer).and_then(|peer| peer.dialled);
+        let Some(key) = self.links.find(app.as_str()) else {
+            return false;
+        };
+        let link = &self.links[key];
+        let same = registration.instance.is_some() && registration.instance == link.remote_instance;
+        let stands = link.peer().and_then(dialled);
+        same && link.reach == Reach::Direct && stands > dialled(peer)
     }
 
     /// The link, if another incarnation of `app` is online than the one that answered.

@@ -245,7 +245,7 @@ impl Nacp {
     fn forget_requests_of(&mut self, key: Key) {
         for serving in std::mem::take(&mut self.links[key].serving) {
             if let Some(request) = self.serving.remove(&serving) {
-                self.serving_events.remove(&(key, request.id));
+                self.forget_event(key, &request.id, serving);
                 self.events.push_back(Event::RequesterGone {
                     serving: ServingId(serving),
                 });

@@ -35,6 +35,7 @@ pub(crate) enum Class {
     Response {
         parent: MessageId,
         kind: Option<RequestKind>,
+        is_ok: bool,
     },
     /// Steers a remote event.
     Signal,

@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod frames;
+
 use std::future::Future;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -129,14 +129,12 @@ impl Op {
         world: &mut World,
         u: &mut Unstructured<'_>,
     ) -> arbitrary::Result<()> {
-        let node_of = |number: u8| usize::from(number) % world.nodes.len();
+        let (nodes, conns) = (world.nodes.len(), world.conns.len());
+        let node_of = |number: u8| usize::from(number) % nodes;
         // The latest connections are those that matter.
-        let conn_of = |number: u8| world.conns.len() - 1 - usize::from(number) % world.conns.len();
+        let conn_of = |number: u8| conns - 1 - usize::from(number) % conns;
         match self {
-            Self::Verb { node, verb } => {
-                let node = node_of(node);
-                verbs::apply(world, node, verb);
-            }
+            Self::Verb { node, verb } => verbs::apply(world, node_of(node), verb),
             Self::Flow => world.flow(),
             Self::Pump {
                 conn,
@@ -144,12 +142,10 @@ impl Op {
                 count,
                 urgent,
             } => {
-                let conn = conn_of(conn);
-                world.pump(conn, end, count.into(), urgent);
+                world.pump(conn_of(conn), end, count.into(), urgent);
             }
             Self::Accept { conn, end, count } => {
-                let conn = conn_of(conn);
-                world.accept(conn, end, count.into());
+                world.accept(conn_of(conn), end, count.into());
             }
             Self::Deliver {
                 conn,
@@ -157,17 +153,10 @@ impl Op {
                 count,
                 overtake,
             } => {
-                let conn = conn_of(conn);
-                world.deliver(conn, end, count.into(), overtake);
+                world.deliver(conn_of(conn), end, count.into(), overtake);
             }
-            Self::Progress { conn, end } => {
-                let conn = conn_of(conn);
-                world.progress(conn, end);
-            }
-            Self::Cut { conn, told } => {
-                let conn = conn_of(conn);
-                world.cut(conn, told);
-            }
+            Self::Progress { conn, end } => world.progress(conn_of(conn), end),
+            Self::Cut { conn, told } => world.cut(conn_of(conn), told),
             Self::Connect {
                 dialer,
                 acceptor,
@@ -179,10 +168,7 @@ impl Op {
             }
             Self::Advance { ms, flowing } => world.advance(Duration::from_millis(ms), flowing),
             Self::Jump { ms } => world.jump(Duration::from_millis(ms)),
-            Self::Restart { node } => {
-                let node = node_of(node);
-                world.restart(node);
-            }
+            Self::Restart { node } => world.restart(node_of(node)),
             Self::Stranger {
                 node,
                 dialled,

@@ -80,6 +80,10 @@ impl Setup {
         config.delivery_attempts_max = pick(4, [32, 3]) as u32;
         config.lossless_streams = bits & 32 == 0;
         config.stream_window = pick(6, [3, 512]);
+        config.batched_acks = bits & 64 == 0;
+        config.forward_count_max = pick(0, [4, 64]) as usize;
+        config.forward_bytes_max = pick(1, [64 << 20, 4_000]);
+        config.forward_hold = ms(30);
         config.is_gateway = self.topology == Topology::Star && node == 0;
         config.auto_multi_gateway_downgrade = bits & 128 != 0;
         config.large_message_bytes = 700;

@@ -152,6 +152,10 @@ fn assert_like_the_model(came: &(Vec<Bytes>, End), wire: &[u8], options: &Option
 }
 
 /// Feeds [`Reassembly`] by hand and watches its count.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the type wants a std time; it stands still here"
+)]
 fn bytes_are_bounded(wire: &[u8], options: &Options) {
     let mut reassembly = Reassembly::new(options);
     let (mut at, mut frames, now) = (0, 0, Instant::now());

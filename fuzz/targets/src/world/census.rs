@@ -19,16 +19,14 @@ impl Node {
         self.check_caps(&snapshot);
         self.check_books(&snapshot);
         let undelivered = self.nacp.undelivered();
-        let waiting: usize = snapshot
-            .links
-            .iter()
-            .map(|link| link.backlog + link.submitted + link.ack_pending)
-            .sum();
-        assert_eq!(undelivered.len(), waiting);
-        assert_eq!(self.nacp.is_drained(), waiting == 0);
+        let sum = |of: fn(&LinkSnapshot) -> usize| snapshot.links.iter().map(of).sum::<usize>();
+        let ours = sum(|link| link.backlog + link.submitted + link.ack_pending);
+        let forwarded = sum(|link| link.forwarded.messages);
+        assert!((ours..=ours + forwarded).contains(&undelivered.len()));
+        assert_eq!(self.nacp.is_drained(), undelivered.is_empty());
         assert_eq!(self.nacp.has_listeners(), snapshot.listens > 0);
         assert_eq!(self.nacp.poll_timeout(), snapshot.next);
-        let timers_max = 3 * snapshot.links.len() + snapshot.peers + snapshot.waiters;
+        let timers_max = 3 * snapshot.links.len() + 2 * snapshot.peers + snapshot.waiters;
         assert!(snapshot.timers <= timers_max, "{} timers", snapshot.timers);
         let through = |link: &LinkSnapshot| link.reach == Reach::Gateway;
         snapshot.links.iter().any(through)
@@ -37,6 +35,20 @@ impl Node {
     fn check_link(&self, link: &LinkSnapshot, now: Instant, up: &impl Fn(PeerId) -> bool) {
         assert_eq!(self.nacp.link_state(&link.app), Some(link.state));
         assert!(link.dedup <= self.config.dedup_window());
+        let forwarded = &link.forwarded;
+        assert!(
+            forwarded.messages <= self.config.forward_count_max,
+            "{forwarded:?}"
+        );
+        assert!(
+            forwarded.bytes <= self.config.forward_bytes_max,
+            "{forwarded:?}"
+        );
+        assert_eq!(
+            forwarded.messages == 0,
+            forwarded.bytes == 0,
+            "{forwarded:?}"
+        );
         assert!(link.listens <= self.config.subscriptions_max);
         match link.state {
             LinkState::Online { peer } => {
@@ -123,9 +135,12 @@ fn check_sums(snapshot: &Snapshot) {
     let sum = |of: fn(&LinkSnapshot) -> usize| snapshot.links.iter().map(of).sum::<usize>();
     assert_eq!(sum(|link| link.backlog), snapshot.backlog.messages);
     assert_eq!(sum(|link| link.ack_pending), snapshot.ack_pending.messages);
-    assert_eq!(
-        sum(|link| link.backlog + link.submitted + link.ack_pending + link.control),
-        snapshot.messages
+    // What is forwarded and submitted is counted under both names.
+    let ours = sum(|link| link.backlog + link.submitted + link.ack_pending + link.control);
+    let forwarded = sum(|link| link.forwarded.messages);
+    assert!(
+        (ours..=ours + forwarded).contains(&snapshot.messages),
+        "{snapshot:?}"
     );
     assert_eq!(sum(|link| link.waiters), snapshot.waiters);
     assert_eq!(sum(|link| link.serving), snapshot.serving);

@@ -52,6 +52,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Empty, but for what it may expect of others.
+    pub(super) fn of_a_new_life(&self) -> Self {
+        Self {
+            disorder_is_expected: self.disorder_is_expected,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn distrust_order(&mut self) {
         self.disorder_is_expected = true;
     }
@@ -94,8 +102,11 @@ impl Ledger {
                 assert!(self.serving.contains_key(&serving), "a stream of nobody");
             }
             Event::Notify {
-                target, payload, ..
-            } => self.on_notify(target, &payload),
+                target,
+                payload,
+                reliable,
+                ..
+            } => self.on_notify(target, &payload, reliable),
             Event::Done { call, outcome } => self.on_done(call, &outcome),
             Event::SubscriptionEnded { call, .. } => {
                 let ended = self.subscriptions.remove(&call);
@@ -136,7 +147,7 @@ impl Ledger {
         self.ordered(&from, &payload, true);
     }
 
-    fn on_notify(&mut self, target: NotifyTarget, payload: &Payload) {
+    fn on_notify(&mut self, target: NotifyTarget, payload: &Payload, reliable: bool) {
         let from = match target {
             NotifyTarget::Call(call) => {
                 let call = &self.calls.get(&call).expect("a chunk of an open call");
@@ -151,8 +162,10 @@ impl Ledger {
                     .0
             }
         };
-        // One that was not accepted when the connection broke is sent again and may have arrived (MSG-3).
-        self.ordered(&from.clone(), payload, false);
+        // A plain one that was not accepted when the connection broke is sent again and may have arrived (MSG-3); and two
+        // subscriptions have the same hit.
+        let once = reliable && matches!(target, NotifyTarget::Call(_));
+        self.ordered(&from.clone(), payload, once);
     }
 
     fn on_done(&mut self, id: CallId, outcome: &Outcome) {

@@ -162,6 +162,8 @@ impl World {
                 self.past.forgotten = true;
                 self.lost_on_the_way();
             }
+            Event::Hold { peer } => self.hold(*peer, true),
+            Event::Release { peer } => self.hold(*peer, false),
             Event::Report(report) if self.nodes[node].config.is_gateway => {
                 let evicted = report.reason == "fifo-evicted" || report.reason == "notify-evicted";
                 if evicted || report.name == "nacp:internal:gateway:error" {
@@ -239,7 +241,7 @@ impl World {
         let mut seed = [node as u8 + 1; 32];
         seed[..4].copy_from_slice(&(1_000 + *lives).to_be_bytes());
         self.nodes[node].nacp = Nacp::new(config.clone(), 1_700_000_000_000, seed);
-        self.nodes[node].ledger = Ledger::default();
+        self.nodes[node].ledger = self.nodes[node].ledger.of_a_new_life();
     }
 
     pub fn terminate(&mut self, node: usize) {

@@ -36,6 +36,8 @@ pub struct End {
     pub up: bool,
     /// Whether the core said that it has something to transmit.
     pub woken: bool,
+    /// Whether the core wants nothing read from it.
+    pub held: bool,
 }
 
 /// A connection; lane 0 goes from end 0 (which dialled) to end 1.
@@ -50,6 +52,7 @@ impl Conn {
             node,
             up: true,
             woken: false,
+            held: false,
         };
         Self {
             ends: [end(dialer), end(acceptor)],
@@ -99,6 +102,14 @@ impl World {
         let (conn, end) = place(peer);
         assert!(self.conns[conn].ends[end].up, "{peer:?} is closed twice");
         self.conns[conn].die(end);
+    }
+
+    /// The core wants nothing read from this side, or again.
+    pub(super) fn hold(&mut self, peer: PeerId, hold: bool) {
+        let (conn, end) = place(peer);
+        let side = &mut self.conns[conn].ends[end];
+        assert!(side.up, "a connection that has ended is not read");
+        assert_ne!(std::mem::replace(&mut side.held, hold), hold, "twice");
     }
 
     /// Hands up to `count` messages of one side to the transport, if the core said that it has some.
@@ -171,7 +182,7 @@ impl World {
     /// Up to `count` packets of one side arrive at the other.
     pub fn deliver(&mut self, conn: usize, end: usize, count: usize, overtake: bool) -> usize {
         let mut moved = 0;
-        while moved < count {
+        while moved < count && !self.conns[conn].ends[1 - end].held {
             let Some(packet) = self.conns[conn].lanes[end].next(overtake) else {
                 break;
             };
