@@ -23,9 +23,10 @@ test('nacp serve: echo and countdown', async (context) => {
   const countdown = js.stream(world.id, 'countdown', { from: 3, interval_ms: 1 })
   assert.deepEqual(await countdown.rest(), [{ left: 3 }, { left: 2 }, { left: 1 }])
   assert.deepEqual(await countdown.response, { done: true })
+  const exited = once(world.child, 'exit')
   world.child.kill('SIGINT')
   await js.bus.until('nacp:inbound:unregister')
-  await once(world.child, 'exit')
+  assert.deepEqual(await exited, [0, null])
 })
 
 test('nacp call, event, introduce and sub reach a JavaScript App', async (context) => {

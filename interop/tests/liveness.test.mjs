@@ -7,8 +7,8 @@ import { gated, isLink, linked, LINK_NEWS } from './places.mjs'
 const isHeartbeat = { where: ({ msg }) => msg.meta.target === 'NApp.heartbeat' }
 
 test('Rust beats, JavaScript answers', async (context) => {
-  const { js, rust } = await linked(context, { rust: { heartbeatMs: 30 } })
-  const { msg } = await js.bus.until('nacp:inbound:request', { ...isHeartbeat, count: 4 })
+  const { js, rust } = await linked(context, { rust: { heartbeatMs: 300 } })
+  const { msg } = await js.bus.until('nacp:inbound:request', { ...isHeartbeat, count: 3 })
   assert.deepEqual(msg.payload, { from: rust.id })
   assert.equal(msg.meta.kind, 'ability')
   assert.equal(js.link(rust.id).state, 'online')
@@ -24,18 +24,18 @@ test('JavaScript beats, Rust answers', async (context) => {
 })
 
 test('a beat that is ACKed and never answered takes the link offline', async (context) => {
-  const { js, rust } = await linked(context, { rust: { heartbeatMs: 100 } })
+  const { js, rust } = await linked(context, { rust: { heartbeatMs: 300 } })
   await rust.listen(LINK_NEWS)
   js.ability('NApp.heartbeat', () => new Promise(() => {}))
   await rust.bus.until(LINK_NEWS, isLink(js.appId, 'offline'))
 })
 
 test('a beat that is answered not ok proves life, too', async (context) => {
-  const { js, rust } = await linked(context, { rust: { heartbeatMs: 30 } })
+  const { js, rust } = await linked(context, { rust: { heartbeatMs: 300 } })
   js.ability('NApp.heartbeat', () => {
     throw new Error('do not ask')
   })
-  await js.bus.until('nacp:inbound:request', { ...isHeartbeat, count: 5 })
+  await js.bus.until('nacp:inbound:request', { ...isHeartbeat, count: 3 })
   assert.equal(js.link(rust.id).state, 'online')
 })
 
@@ -57,7 +57,7 @@ test('a message that is never ACKed takes the link offline, and is sent again on
 })
 
 test('a Rust App that is silent is left by JavaScript', async (context) => {
-  const { js, rust, redial } = await linked(context, { js: { ackTimeoutMs: 100 } })
+  const { js, rust, redial } = await linked(context, { js: { ackTimeoutMs: 500 } })
   js.isDeaf = true
   const call = js.call(rust.id, 'once')
   await js.bus.until('nacp:internal:ack:warning')

@@ -127,10 +127,10 @@ export async function nacp(...words) {
 /** Starts a `nacp` command that runs on. @returns its lines of stdout as they come, and the process */
 export function nacpRunning(context, ...words) {
   const child = spawn(`${binaries}/nacp`, words, { stdio: ['ignore', 'pipe', 'inherit'] })
-  context.after(async () => {
-    if (child.exitCode !== null) return
-    child.kill('SIGKILL')
-    await once(child, 'exit')
+  const exited = new Promise((resolve) => child.on('exit', resolve))
+  context.after(() => {
+    child.kill('SIGKILL') // does nothing to one that has ended
+    return exited
   })
   const lines = new PieceStream()
   createInterface({ input: child.stdout }).on('line', (line) => lines.push(line)).on('close', () => lines.end())

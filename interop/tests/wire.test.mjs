@@ -59,9 +59,10 @@ test('ws: a text message ends the connection, another path is not found', async 
   const socket = new WebSocket(rust.url, { perMessageDeflate: false })
   await once(socket, 'open')
   assert.equal(socket.extensions, '', 'no compression')
+  const closed = new Promise((resolve) => socket.on('error', () => {}).on('close', resolve))
   socket.send('text')
   assert.equal((await rust.bus.until('nact:peer:error')).reason, 'non-binary-frame')
-  await once(socket, 'close')
+  await closed
   const lost = new WebSocket(rust.url.replace(/\/nacp$/, '/other'))
   const [error] = await once(lost, 'error')
   assert.match(error.message, /404/)

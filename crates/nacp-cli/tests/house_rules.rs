@@ -49,7 +49,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 }
 
 fn everything() -> Vec<(String, String)> {
-    ["crates", "bench", "fuzz"]
+    ["crates", "bench", "fuzz", "interop"]
         .into_iter()
         .flat_map(sources)
         .collect()
