@@ -13,7 +13,7 @@ mod output;
 pub mod proxy;
 mod random;
 mod session;
-mod socket;
+pub mod socket;
 mod tree_hash;
 mod words;
 

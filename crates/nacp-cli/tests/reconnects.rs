@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nacp_cli::proxy::Proxy;
+use nacp_cli::socket::Place;
 use napp::{App, LinkStatus, LinkWatch};
 
 const CYCLES: usize = 1_000;
@@ -106,7 +107,10 @@ async fn b60_link_17_a_thousand_reconnects_over_tcp_leave_as_much_as_one() {
         .start()
         .await
         .unwrap();
-    let url = format!("tcp://{}", proxy.local_addr());
+    let Place::Tcp(address) = proxy.local() else {
+        unreachable!("it was started on TCP")
+    };
+    let url = format!("tcp://{address}");
     hello.connect("world", &url).await.unwrap();
     let mut news = hello.subscribe("world", "news").await.unwrap();
     let mut link = hello.link("world").unwrap();
