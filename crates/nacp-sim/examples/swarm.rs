@@ -1,5 +1,5 @@
-//! Runs many worlds of random mixes: `cargo run --release -p nacp-sim --example swarm -- 5m [seed]`. Prints how fast, and
-//! for a failure its seed, what was broken, and a small trace of it.
+//! Runs many worlds of random mixes: `cargo run --release -p nacp-sim --example swarm -- 5m [seed] [quick]`. Prints how
+//! fast, and for a failure its seed, what was broken, and, unless it should be quick, a small trace of it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -14,6 +14,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let total = args.next().map_or(1_000_000, |text| number(&text));
     let seed = args.next().map_or(1, |text| number(&text));
+    let quick = args.next().is_some();
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let mut told = 0;
@@ -33,12 +34,15 @@ fn main() {
             done.messages,
             done.ops as f64 / seconds
         ),
-        Err(failure) => report(*failure),
+        Err(failure) => report(*failure, quick),
     }
 }
 
-fn report(failure: Failure) {
+fn report(failure: Failure, quick: bool) {
     println!("{failure}");
+    if quick {
+        std::process::exit(1);
+    }
     let settings = failure.settings.clone();
     let mut fails = |ops: &[Op]| replay(&settings, ops).err().map(|failure| *failure);
     let small = shrink(failure, 3_000, &mut fails);

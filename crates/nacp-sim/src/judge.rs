@@ -244,8 +244,9 @@ impl Model {
             "app-{node}: app-{other} online, resumed: {resumed}, but it was {:?}",
             link.state
         );
-        // Without instances both sides may keep another one of two connections for a while (LINK-8).
-        let doubtful = link.state == State::Online && self.settings.is_base_pair(node, other);
+        // Of two connections at once each side may keep another one for a while. What came over the one that is given
+        // up cannot be unsent.
+        let doubtful = link.state == State::Online;
         let before = std::mem::replace(&mut link.remote_epoch, told);
         link.state = State::Online;
         link.since = now;

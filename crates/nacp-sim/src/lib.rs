@@ -18,6 +18,7 @@
 //! | `model`, `judge`, `order`, `ends` | the promises |
 //! | `check`, `calm` | pictures of the cores, and what must be true when the faults stop |
 //! | `run`, `trace`, `shrink` | runs, kept failures, small failures |
+//! | `mutant` | deliberate faults in the core, which the judge and the core's tests must notice |
 
 mod apps;
 mod calm;
@@ -26,6 +27,7 @@ mod ends;
 mod generate;
 mod judge;
 mod model;
+mod mutant;
 mod net;
 mod op;
 mod order;
@@ -39,6 +41,7 @@ mod wire;
 mod world;
 
 pub use model::Broken;
+pub use mutant::{BadMutant, Mutant};
 pub use op::{BadOp, Op};
 pub use rng::Rng;
 pub use run::{Failure, Summary, Swarm, record, replay, replay_logged, run, swarm};

@@ -120,7 +120,8 @@ pub(crate) struct Pair {
     pub(crate) last: u32,
     /// How often the receiver has lost its memory of the sender.
     pub(crate) epoch: u32,
-    /// A connection was given up before all acceptances were known: what needs no ACK may have been sent again.
+    /// A connection was given up while bytes of it were on the way: what needs no ACK, or was given up itself, may come
+    /// late or twice.
     pub(crate) unsure: bool,
 }
 

@@ -29,12 +29,12 @@ impl Model {
             msg.to
         );
         let again = msg.handled > 0 && msg.handled_epoch == epoch && !hit;
-        let kind = msg.kind;
+        let (kind, lost) = (msg.kind, msg.lost);
         msg.handled += 1;
         msg.handled_epoch = epoch;
         let base = self.settings.is_base_pair(from, node);
         let pair = self.pair(from, node);
-        if pair.unsure && uid <= pair.last && (base || !kind.is_reliable()) {
+        if pair.unsure && uid <= pair.last && (base || lost || !kind.is_reliable()) {
             ensure!(
                 !again || !kind.is_reliable(),
                 "MSG-4",

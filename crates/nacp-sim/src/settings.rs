@@ -195,6 +195,9 @@ impl Settings {
             0 => u64::MAX,
             interval => interval,
         });
+        // One buffer a round trip: enough must pass within the timeouts.
+        let round_trip_ms = 2 * (self.latency_us + self.jitter_us) / 1_000 + 1;
+        self.send_buffer = self.send_buffer.max(16_000 * round_trip_ms / patience);
         self.bandwidth = self.bandwidth.max(self.send_buffer * 8 / patience);
     }
 

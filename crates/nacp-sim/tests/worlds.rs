@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use nacp_sim::{
-    Broken, Failure, Op, Settings, Trace, record, replay, replay_logged, shrink, swarm,
+    Broken, Failure, Mutant, Op, Settings, Trace, record, replay, replay_logged, shrink, swarm,
 };
 
 #[test]
@@ -65,6 +65,22 @@ fn kept_failures_stay_mended() {
             panic!("{}: {failure}", name.display());
         }
     }
+}
+
+#[test]
+fn every_mutant_still_applies() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut count = 0;
+    for entry in std::fs::read_dir(root.join("mutants")).unwrap() {
+        let path = entry.unwrap().path();
+        let mutant: Mutant = std::fs::read_to_string(&path).unwrap().parse().unwrap();
+        let read = |file: &str| std::fs::read_to_string(root.join("../..").join(file)).ok();
+        if let Err(bad) = mutant.apply(&read) {
+            panic!("{}: {bad}", path.display());
+        }
+        count += 1;
+    }
+    assert!(count >= 25);
 }
 
 #[test]

@@ -1,0 +1,160 @@
+//! Builds the core with one deliberate fault after the other, and shows who notices: the simulator, else the core's own
+//! tests. `cargo run -p nacp-sim --example mutants [-- PART-OF-A-NAME]`; fails if one escapes. The workspace is copied
+//! to the target directory; nothing is changed where it stands.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use nacp_sim::Mutant;
+
+/// What a simulator run of one mutant does.
+const OPS: &str = "2m";
+
+/// How long it may take to build or judge one mutant.
+const MINUTES_MAX: &str = "10m";
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<ExitCode> {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.join("../..").canonicalize()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let copy = target.join("mutants/workspace");
+    copy_workspace(&root, &copy)?;
+    let bench = Bench {
+        target: target.join("mutants/target"),
+        copy,
+    };
+    let mut paths: Vec<_> = fs::read_dir(here.join("mutants"))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    paths.sort();
+    let (mut caught, mut escaped) = (0, Vec::new());
+    for path in paths {
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if !name.contains(&wanted) {
+            continue;
+        }
+        let mutant: Mutant = fs::read_to_string(&path)?.parse()?;
+        match bench.judge(&mutant)? {
+            Some(by) => {
+                caught += 1;
+                println!("caught   {name}: {by}");
+            }
+            None => {
+                println!("ESCAPED  {name}: {}", mutant.title);
+                escaped.push(name);
+            }
+        }
+    }
+    println!("\n{caught} caught, {} escaped {escaped:?}", escaped.len());
+    Ok(if escaped.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+struct Bench {
+    copy: PathBuf,
+    target: PathBuf,
+}
+
+impl Bench {
+    /// Who notices `mutant`, and how; the copy is as before afterwards.
+    fn judge(&self, mutant: &Mutant) -> Outcome<Option<String>> {
+        let read = |file: &str| fs::read_to_string(self.copy.join(file)).ok();
+        let files = mutant.apply(&read)?;
+        let before: Vec<_> = files.iter().map(|(file, _)| (file, read(file))).collect();
+        for (file, text) in &files {
+            fs::write(self.copy.join(file), text)?;
+        }
+        let by = self.noticed_by();
+        for (file, text) in before {
+            fs::write(self.copy.join(file), text.unwrap_or_default())?;
+        }
+        by
+    }
+
+    fn noticed_by(&self) -> Outcome<Option<String>> {
+        let swarm = ["-p", "nacp-sim", "--example", "swarm"];
+        let built = self.cargo(&[&["build", "--release"][..], &swarm].concat())?;
+        if !built.0 {
+            return Err(format!("does not build: {}", built.1).into());
+        }
+        let run = ["run", "--release"];
+        let run = [&run[..], &swarm, &["--", OPS, "1", "quick"]].concat();
+        let (kept, said) = self.cargo(&run)?;
+        if !kept {
+            let first = said.lines().next().unwrap_or("it hangs or dies").to_owned();
+            return Ok(Some(format!("simulator, {first}")));
+        }
+        let (kept, said) = self.cargo(&["test", "-p", "nacp", "--tests", "--no-fail-fast"])?;
+        if kept {
+            return Ok(None);
+        }
+        let failed = said.lines().find(|line| line.ends_with("... FAILED"));
+        let failed = failed.map_or("it hangs or dies", |line| {
+            line.trim_end_matches(" ... FAILED")
+        });
+        Ok(Some(format!("core, {failed}")))
+    }
+
+    fn cargo(&self, arguments: &[&str]) -> Outcome<(bool, String)> {
+        // A mutant may go round for ever.
+        let output = Command::new("timeout")
+            .args([MINUTES_MAX, env!("CARGO")])
+            .args(arguments)
+            .current_dir(&self.copy)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .stderr(Stdio::piped())
+            .output()?;
+        let said = if output.stdout.is_empty() {
+            output.stderr
+        } else {
+            output.stdout
+        };
+        Ok((
+            output.status.success(),
+            String::from_utf8_lossy(&said).into_owned(),
+        ))
+    }
+}
+
+/// The parts of the workspace that the two crates need; the others are left out of it.
+fn copy_workspace(from: &Path, to: &Path) -> Outcome<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    for part in ["crates/nacp", "crates/nacp-sim"] {
+        copy_tree(&from.join(part), &to.join(part))?;
+    }
+    let manifest = fs::read_to_string(from.join("Cargo.toml"))?;
+    let lines = manifest
+        .lines()
+        .filter(|line| !line.starts_with("default-members"));
+    fs::write(to.join("Cargo.toml"), lines.collect::<Vec<_>>().join("\n"))?;
+    fs::copy(from.join("Cargo.lock"), to.join("Cargo.lock"))?;
+    Ok(())
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, sink) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_tree(&source, &sink)?;
+        } else {
+            fs::copy(source, sink)?;
+        }
+    }
+    Ok(())
+}
