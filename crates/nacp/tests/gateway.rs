@@ -451,3 +451,45 @@ fn a_source_is_held_before_anything_is_lost_and_released_when_its_destination_ha
     rig.cut(a);
     assert_eq!(rig.nacp.snapshot().peers, 0);
 }
+
+#[test]
+fn link_16_a_plain_notify_in_front_is_no_probe_and_the_response_behind_it_arrives() {
+    let mut rig = Rig::new(|config| config.ack_timeout = 200 * MS);
+    let g = behind(&mut rig);
+    let event = Meta::Request {
+        kind: RequestKind::Event,
+        target: Some("do".into()),
+    };
+    rig.try_send(g, "far", "me", "r1", event, None).unwrap();
+    let serving = requests(&rig.events())[0].0;
+    rig.out(g);
+    rig.cut(g);
+    rig.nacp
+        .emit(rig.now, serving, &text("chunk"), false)
+        .unwrap();
+    let answer = Answer::ok(text("end"));
+    rig.nacp.respond(rig.now, serving, &answer, false).unwrap();
+    let g = behind(&mut rig);
+    rig.advance(MS);
+    let mut sent = rig.out(g);
+    // A probe that nobody answers is followed by another.
+    let mut waited = 0;
+    while !sent.iter().any(|sent| sent.is_heartbeat()) || waited == 0 {
+        rig.advance(500 * MS);
+        waited += 1;
+        assert!(waited < 10, "no second probe");
+        sent = rig.out(g);
+    }
+    let probe = sent
+        .iter()
+        .find(|sent| sent.is_heartbeat())
+        .unwrap()
+        .id
+        .clone();
+    let ack = Meta::Ack {
+        parent_id: probe.as_str().into(),
+        taken: None,
+    };
+    rig.try_send(g, "far", "me", "ack-1", ack, None).unwrap();
+    assert_eq!(texts(&rig.out(g)), ["chunk", "end"]);
+}

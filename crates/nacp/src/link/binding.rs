@@ -56,17 +56,8 @@ impl Nacp {
             }
             None => self.new_link(app.clone(), online, Reach::Direct),
         };
-        let ours = self.own_features();
-        let both = |name: &str| {
-            let lists = |names: &[String]| names.iter().any(|known| known == name);
-            lists(&ours) && lists(&registration.features)
-        };
-        let features = Features {
-            reliable_notify: both(RELIABLE_NOTIFY),
-            stream_credit: both(STREAM_CREDIT),
-            batched_acks: both(BATCHED_ACKS),
-        };
-        let (bound_at, _) = self.identity.next();
+        let features = self.features_with(registration);
+        let bound_at = self.identity.next_seq();
         let link = &mut self.links[key];
         link.bound_at = bound_at;
         link.go_over(peer);
@@ -106,6 +97,20 @@ impl Nacp {
             self.gateway_online(now);
         }
         key
+    }
+
+    /// What both sides announced is on; nothing else ever is.
+    fn features_with(&self, registration: &Registration) -> Features {
+        let ours = self.own_features();
+        let both = |name: &str| {
+            let lists = |names: &[String]| names.iter().any(|known| known == name);
+            lists(&ours) && lists(&registration.features)
+        };
+        Features {
+            reliable_notify: both(RELIABLE_NOTIFY),
+            stream_credit: both(STREAM_CREDIT),
+            batched_acks: both(BATCHED_ACKS),
+        }
     }
 
     /// A known App over a new connection: what was under way on the old one is sent again, the old one is closed.
