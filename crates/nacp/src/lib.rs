@@ -87,6 +87,7 @@ pub mod pattern;
 mod peers;
 mod route;
 mod send;
+mod seq_set;
 mod serving;
 mod snapshot;
 mod subs;

@@ -236,7 +236,7 @@ impl Nacp {
         // The answer may push out a chunk of its own stream: from here on, such a loss concerns the answer.
         let seq = self.enqueue(now, link, draft, |nacp, _, _| {
             nacp.serving.remove(&serving.0);
-            nacp.links[link].serving.remove(&serving.0);
+            nacp.links[link].serving.remove(serving.0);
             if kind == RequestKind::Event {
                 nacp.forget_event(link, &parent, serving.0);
             }
@@ -347,8 +347,9 @@ impl Nacp {
     pub(crate) fn tell_taken_again(&mut self, link: Key) {
         let taken: Vec<_> = self.links[link]
             .waiters
-            .iter()
-            .map(|seq| &self.waiters[seq])
+            .sorted()
+            .into_iter()
+            .map(|seq| &self.waiters[&seq])
             .filter(|waiter| waiter.taken > 0)
             .map(|waiter| (waiter.id.clone(), waiter.taken))
             .collect();

@@ -6,6 +6,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use arrayvec::ArrayString;
+
 /// The stable name of a program: 1 to 255 bytes of UTF-8.
 ///
 /// ```
@@ -89,56 +91,40 @@ pub struct MessageId(Repr);
 
 #[derive(Clone)]
 enum Repr {
-    Inline { length: u8, bytes: [u8; INLINE_MAX] },
+    Inline(InlineId),
     Shared(Arc<str>),
 }
 
-impl MessageId {
-    /// An id of at most 38 bytes of ASCII, which is the caller's to keep.
-    pub(crate) fn from_ascii(id: &[u8]) -> Self {
-        debug_assert!(id.is_ascii());
-        let mut bytes = [0; INLINE_MAX];
-        bytes[..id.len()].copy_from_slice(id);
-        #[allow(clippy::cast_possible_truncation)] // at most 38, or the line above had panicked
-        Self(Repr::Inline {
-            length: id.len() as u8,
-            bytes,
-        })
-    }
+/// An id that is held in place.
+pub(crate) type InlineId = ArrayString<INLINE_MAX>;
 
+impl MessageId {
     /// The id as text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Repr::Inline { length, bytes } => {
-                // Filled from a &str in `from`, at a char boundary: its whole length.
-                std::str::from_utf8(&bytes[..usize::from(*length)]).expect("made from text")
-            }
+            Repr::Inline(text) => text,
             Repr::Shared(text) => text,
         }
     }
 
-    /// The id as bytes of UTF-8; cheaper than [`as_str`](Self::as_str).
+    /// The id as bytes of UTF-8.
     pub fn as_bytes(&self) -> &[u8] {
-        match &self.0 {
-            Repr::Inline { length, bytes } => &bytes[..usize::from(*length)],
-            Repr::Shared(text) => text.as_bytes(),
-        }
+        self.as_str().as_bytes()
     }
 }
 
 impl From<&str> for MessageId {
     fn from(id: &str) -> Self {
-        if id.len() <= INLINE_MAX {
-            let mut bytes = [0; INLINE_MAX];
-            bytes[..id.len()].copy_from_slice(id.as_bytes());
-            #[allow(clippy::cast_possible_truncation)] // at most 38
-            Self(Repr::Inline {
-                length: id.len() as u8,
-                bytes,
-            })
-        } else {
-            Self(Repr::Shared(id.into()))
+        match InlineId::from(id) {
+            Ok(inline) => Self(Repr::Inline(inline)),
+            Err(_) => Self(Repr::Shared(id.into())),
         }
+    }
+}
+
+impl From<InlineId> for MessageId {
+    fn from(id: InlineId) -> Self {
+        Self(Repr::Inline(id))
     }
 }
 

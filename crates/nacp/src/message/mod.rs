@@ -20,6 +20,7 @@ pub use decode::{ID_LENGTH_MAX, decode};
 pub use decode_error::DecodeError;
 pub(crate) use encode::Encoder;
 pub use encode::{Encoded, encode};
+pub(crate) use ids::InlineId;
 pub use ids::{AppId, InvalidAppId, MessageId};
 pub use payload::{Payload, PayloadError, Value};
 
