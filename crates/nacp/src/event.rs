@@ -1,6 +1,6 @@
 //! What the core tells its driver: [`Event`]s, in the order in which they came about.
 
-use crate::message::{AppId, Encoded, MessageId, Payload, RequestKind, SignalKind};
+use crate::message::{AppId, Encoded, MessageId, Payload, RequestKind, SignalKind, Target};
 use crate::time::Instant;
 
 /// One transport connection, named by the driver. Never reused.
@@ -216,7 +216,7 @@ pub enum Event {
         /// Event or ability.
         kind: RequestKind,
         /// The handler's name.
-        target: Option<String>,
+        target: Option<Target>,
         /// What it is asked with.
         payload: Payload,
         /// Whether chunks of its stream are lossless (MSG-11).

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::arena::Key;
 use crate::event::{CallId, Event, SendId, ServingId};
 use crate::link::Debt;
-use crate::message::{Envelope, MessageId, Meta, Payload, RequestKind};
+use crate::message::{Envelope, MessageId, Meta, Payload, RequestKind, Target};
 use crate::outbox::Class;
 use crate::peers::Urgent;
 use crate::send::Draft;
@@ -138,7 +138,7 @@ impl Nacp {
             from: self.links[link].app.clone(),
             id,
             kind,
-            target: target.map(str::to_owned),
+            target: target.map(Target::from),
             payload: envelope.payload_of(bytes),
             lossless,
         });

@@ -1,5 +1,5 @@
-//! The two ids. Both are short text that is copied often, so neither copy allocates: an [`AppId`] is shared, a
-//! [`MessageId`] of up to 38 bytes (a UUID has 36) is held inline.
+//! Ids and names. All are short text that is copied often, so no copy allocates: an [`AppId`] is shared, a [`MessageId`]
+//! (a UUID has 36 bytes) or [`Target`] of up to 38 bytes is held inline.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -87,12 +87,74 @@ const INLINE_MAX: usize = 38;
 /// assert_eq!(MessageId::from("dd481314").as_str(), "dd481314");
 /// ```
 #[derive(Clone)]
-pub struct MessageId(Repr);
+pub struct MessageId(Short);
 
+/// The name of a handler, as a request carries it.
+///
+/// ```
+/// use nacp::Target;
+/// let target = Target::from("echo");
+/// assert_eq!((target.len(), &*target), (4, "echo"));
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Target(Short);
+
+/// Text that is mostly short.
 #[derive(Clone)]
-enum Repr {
+enum Short {
     Inline(InlineId),
     Shared(Arc<str>),
+}
+
+impl Short {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Inline(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl From<&str> for Short {
+    fn from(text: &str) -> Self {
+        match InlineId::from(text) {
+            Ok(inline) => Self::Inline(inline),
+            Err(_) => Self::Shared(text.into()),
+        }
+    }
+}
+
+impl Default for Short {
+    fn default() -> Self {
+        Self::Inline(InlineId::new())
+    }
+}
+
+impl PartialEq for Short {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Short {}
+
+impl From<&str> for Target {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl std::ops::Deref for Target {
+    type Target = str;
+    fn deref(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
 }
 
 /// An id that is held in place.
@@ -101,10 +163,7 @@ pub(crate) type InlineId = ArrayString<INLINE_MAX>;
 impl MessageId {
     /// The id as text.
     pub fn as_str(&self) -> &str {
-        match &self.0 {
-            Repr::Inline(text) => text,
-            Repr::Shared(text) => text,
-        }
+        self.0.as_str()
     }
 
     /// The id as bytes of UTF-8.
@@ -115,16 +174,13 @@ impl MessageId {
 
 impl From<&str> for MessageId {
     fn from(id: &str) -> Self {
-        match InlineId::from(id) {
-            Ok(inline) => Self(Repr::Inline(inline)),
-            Err(_) => Self(Repr::Shared(id.into())),
-        }
+        Self(id.into())
     }
 }
 
 impl From<InlineId> for MessageId {
     fn from(id: InlineId) -> Self {
-        Self(Repr::Inline(id))
+        Self(Short::Inline(id))
     }
 }
 

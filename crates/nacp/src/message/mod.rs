@@ -21,8 +21,8 @@ pub use decode_error::DecodeError;
 pub(crate) use encode::Encoder;
 pub use encode::{Encoded, encode};
 pub(crate) use ids::InlineId;
-pub use ids::{AppId, InvalidAppId, MessageId};
-pub use payload::{Payload, PayloadError, Value};
+pub use ids::{AppId, InvalidAppId, MessageId, Target};
+pub use payload::{Payload, PayloadEncoder, PayloadError, Value};
 
 use serde::{Deserialize, Serialize};
 
