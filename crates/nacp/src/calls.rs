@@ -51,7 +51,7 @@ impl Nacp {
     pub(crate) fn waiter_of(&self, parent: &str) -> Option<u64> {
         let seq = seq_of(parent)?;
         self.waiters
-            .get(&seq)
+            .get(seq)
             .filter(|waiter| waiter.id.as_bytes() == parent.as_bytes())
             .map(|_| seq)
     }
@@ -60,7 +60,7 @@ impl Nacp {
     pub(crate) fn notify_target(&self, link: Key, parent: &str) -> Option<NotifyTarget> {
         let seq = seq_of(parent)?;
         let is_it = |id: &MessageId, on: Key| on == link && id.as_bytes() == parent.as_bytes();
-        if let Some(waiter) = self.waiters.get(&seq) {
+        if let Some(waiter) = self.waiters.get(seq) {
             let event = waiter.asked == Asked::Request(RequestKind::Event);
             if event && is_it(&waiter.id, waiter.link) {
                 return Some(NotifyTarget::Call(CallId(seq)));
@@ -98,7 +98,7 @@ impl Nacp {
 
     /// Ends a call. The message, if it still waits in a queue, goes too.
     pub(crate) fn settle_call(&mut self, seq: u64, outcome: Outcome) {
-        let Some(waiter) = self.waiters.remove(&seq) else {
+        let Some(waiter) = self.waiters.remove(seq) else {
             return;
         };
         self.links[waiter.link].waiters.remove(seq);
@@ -146,7 +146,7 @@ impl Nacp {
 
     /// A call's time is up.
     pub(crate) fn on_call_timeout(&mut self, now: Instant, seq: u64) {
-        let Some(waiter) = self.waiters.get(&seq) else {
+        let Some(waiter) = self.waiters.get(seq) else {
             return;
         };
         let (asked, link) = (waiter.asked, waiter.link);
@@ -167,7 +167,7 @@ impl Nacp {
     /// The caller has lost interest: nothing more is reported of this call. Its request is withdrawn if it has not left
     /// yet; if it has, the Response will find no consumer. False if it had ended already.
     pub fn cancel(&mut self, now: Instant, call: CallId) -> bool {
-        let Some(waiter) = self.waiters.remove(&call.0) else {
+        let Some(waiter) = self.waiters.remove(call.0) else {
             return false;
         };
         self.links[waiter.link].waiters.remove(call.0);

@@ -199,7 +199,7 @@ impl Nacp {
         // A request may have left AckPending before its ACK came (CAP-3).
         if let Some(waiter) = self
             .waiter_of(parent)
-            .and_then(|seq| self.waiters.get_mut(&seq))
+            .and_then(|seq| self.waiters.get_mut(seq))
             && waiter.link == link
         {
             waiter.acked = true;
@@ -245,7 +245,7 @@ impl Nacp {
     fn acked(&mut self, now: Instant, link: Key, seq: u64) {
         let outgoing = self.take(seq);
         self.settle_send(&outgoing, true);
-        if let Some(waiter) = self.waiters.get_mut(&seq) {
+        if let Some(waiter) = self.waiters.get_mut(seq) {
             waiter.acked = true;
         }
         let record = &mut self.links[link];
@@ -298,7 +298,7 @@ impl Nacp {
         }
         let Some(seq) = self
             .waiter_of(parent_id)
-            .filter(|seq| self.may_answer(link, self.waiters[seq].link))
+            .filter(|&seq| self.may_answer(link, self.waiters[seq].link))
         else {
             self.links[link].abandoned.remove(parent_id.as_bytes());
             let encoded = Some(Encoded::from(bytes.clone()));
@@ -316,10 +316,10 @@ impl Nacp {
         };
         // An answer proves receipt: its request need not be sent again, ACK or not.
         if self.outbox.get(seq).is_some() {
-            self.acked(now, self.waiters[&seq].link, seq);
+            self.acked(now, self.waiters[seq].link, seq);
         }
         // Whether it subscribed us is lost with the answer: it must not go on for nobody.
-        let asked = &self.waiters[&seq];
+        let asked = &self.waiters[seq];
         let stray = (asked.asked == Asked::Subscribe
             && why_not_ok.as_deref() == Some("response-evicted"))
         .then(|| (asked.link, asked.id.clone()));
@@ -359,7 +359,7 @@ impl Nacp {
             );
         };
         if let NotifyTarget::Call(CallId(seq)) = target
-            && let Some(waiter) = self.waiters.get_mut(&seq)
+            && let Some(waiter) = self.waiters.get_mut(seq)
         {
             waiter.came += u64::from(*reliable);
         }

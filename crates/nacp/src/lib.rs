@@ -87,7 +87,7 @@ pub mod pattern;
 mod peers;
 mod route;
 mod send;
-mod seq_set;
+mod seq_map;
 mod serving;
 mod snapshot;
 mod subs;
@@ -106,6 +106,7 @@ use message::Encoder;
 use outbox::Outbox;
 use pattern::Patterns;
 use peers::Peers;
+use seq_map::SeqTable;
 use serving::Serving;
 use subs::Listen;
 use timers::Timers;
@@ -147,7 +148,7 @@ pub struct Nacp {
     starved: BTreeSet<Key>,
     /// Somebody was refused for want of room.
     room_wanted: bool,
-    waiters: FastMap<u64, Waiter>,
+    waiters: SeqTable<Waiter>,
     subscriptions: FastMap<u64, Subscription>,
     serving: FastMap<u64, Serving>,
     /// Event requests that are being served, for their signals.
@@ -181,7 +182,7 @@ impl Nacp {
             outbox: Outbox::default(),
             starved: BTreeSet::new(),
             room_wanted: false,
-            waiters: FastMap::default(),
+            waiters: SeqTable::default(),
             subscriptions: FastMap::default(),
             serving: FastMap::default(),
             serving_events: SeededMap::with_hasher(seeded(map_seed)),
@@ -228,7 +229,7 @@ impl Nacp {
 
     /// The message id of an open call, under which its stream and signals go on the wire.
     pub fn call_message_id(&self, call: CallId) -> Option<&MessageId> {
-        self.waiters.get(&call.0).map(|waiter| &waiter.id)
+        self.waiters.get(call.0).map(|waiter| &waiter.id)
     }
 
     /// Whether this request still waits for our answer.

@@ -71,7 +71,7 @@ impl Nacp {
         self.mark_ready(key);
         let mut given_up = Vec::new();
         for seq in self.links[key].waiters.sorted() {
-            let waiter = self.waiters.get_mut(&seq).expect("both tables have it");
+            let waiter = self.waiters.get_mut(seq).expect("both tables have it");
             let lost = !waiter.acked && self.outbox.get(seq).is_none();
             if lost && std::mem::replace(&mut waiter.doubted, true) {
                 given_up.push(seq);

@@ -87,7 +87,7 @@ impl Nacp {
         kind: SignalKind,
         payload: Option<&Payload>,
     ) -> Result<SendId, SendError> {
-        let waiter = self.waiters.get(&call.0).ok_or(SendError::Gone)?;
+        let waiter = self.waiters.get(call.0).ok_or(SendError::Gone)?;
         let (link, parent) = (waiter.link, waiter.id.clone());
         self.send_signal(now, link, &parent, kind, payload)
     }
@@ -162,7 +162,7 @@ impl Nacp {
     /// Ends a subscription at once: no hit is reported after this. The call that comes back ends with the remote's
     /// answer; `None` if there was nothing to tell it.
     pub fn unsubscribe(&mut self, now: Instant, subscription: CallId) -> Option<CallId> {
-        if self.waiters.contains_key(&subscription.0) {
+        if self.waiters.contains(subscription.0) {
             self.cancel(now, subscription);
             return None;
         }
@@ -463,7 +463,7 @@ impl Nacp {
         match outgoing.class {
             Class::Request | Class::Subscribe | Class::Unsubscribe => {
                 // A request that was ACKed before it was replayed may still be answered.
-                if self.waiters.get(&seq).is_some_and(|waiter| !waiter.acked) {
+                if self.waiters.get(seq).is_some_and(|waiter| !waiter.acked) {
                     self.settle_call(seq, Outcome::Discarded);
                 }
             }

@@ -302,7 +302,7 @@ impl Nacp {
     /// in steps of a quarter of the window, and when nothing is left to take. Telling it seldom is cheaper, but not
     /// later than when the reader has nothing left.
     pub fn taken(&mut self, call: CallId, count: u64) {
-        let Some(waiter) = self.waiters.get_mut(&call.0) else {
+        let Some(waiter) = self.waiters.get_mut(call.0) else {
             return;
         };
         waiter.taken = waiter.taken.max(count);
@@ -349,7 +349,7 @@ impl Nacp {
             .waiters
             .sorted()
             .into_iter()
-            .map(|seq| &self.waiters[&seq])
+            .map(|seq| &self.waiters[seq])
             .filter(|waiter| waiter.taken > 0)
             .map(|waiter| (waiter.id.clone(), waiter.taken))
             .collect();

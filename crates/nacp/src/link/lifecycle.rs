@@ -182,7 +182,7 @@ impl Nacp {
             .waiters
             .sorted()
             .into_iter()
-            .filter(|seq| !self.waiters[seq].acked && self.outbox.get(*seq).is_none())
+            .filter(|&seq| !self.waiters[seq].acked && self.outbox.get(seq).is_none())
             .collect();
         for seq in lost {
             self.settle_call(seq, Outcome::Discarded);
@@ -259,12 +259,12 @@ impl Nacp {
             .waiters
             .sorted()
             .into_iter()
-            .filter(|seq| self.waiters[seq].acked)
+            .filter(|&seq| self.waiters[seq].acked)
             .collect();
         for seq in acked {
             // A subscribe is simply made again.
             if self.subscriptions.contains_key(&seq) {
-                self.waiters.get_mut(&seq).expect("listed just now").acked = false;
+                self.waiters.get_mut(seq).expect("listed just now").acked = false;
             } else {
                 self.settle_call(seq, Outcome::PeerRestarted);
             }
@@ -332,9 +332,8 @@ impl Nacp {
                 .get(seq)
                 .is_some_and(|subscription| subscription.established)
         };
-        let mut calls: Vec<u64> = self.waiters.keys().copied().collect();
+        let mut calls = self.waiters.sorted();
         calls.retain(|seq| !established(seq));
-        calls.sort_unstable();
         let mut ended: Vec<u64> = self.subscriptions.keys().copied().collect();
         ended.retain(established);
         ended.sort_unstable();

@@ -25,7 +25,7 @@ use crate::event::PeerId;
 use crate::hashing::{SeededMap, seeded};
 use crate::message::{AppId, MessageId, RequestKind};
 use crate::outbox::{Count, Queues};
-use crate::seq_set::SeqSet;
+use crate::seq_map::SeqSet;
 use crate::time::Instant;
 
 /// Online or offline; dropped is the absence of the record.

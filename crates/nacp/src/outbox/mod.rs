@@ -14,7 +14,7 @@ mod record;
 use std::collections::BTreeMap;
 
 use crate::arena::{Arena, Key, List};
-use crate::hashing::FastMap;
+use crate::seq_map::SeqMap;
 use crate::time::Instant;
 
 pub(crate) use record::{AGE, Class, Outgoing, Place, QUEUE};
@@ -109,7 +109,7 @@ impl Ages {
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     records: Arena<Outgoing>,
-    by_seq: FastMap<u64, Key>,
+    by_seq: SeqMap<Key>,
     backlog: Count,
     /// Submitted messages that will need a place in AckPending.
     submitted: Count,
@@ -127,7 +127,7 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Where a message stands, for the calls that follow at once.
     pub(crate) fn locate(&self, seq: u64) -> Option<Key> {
-        self.by_seq.get(&seq).copied()
+        self.by_seq.get(seq)
     }
 
     pub(crate) fn record(&self, key: Key) -> &Outgoing {
@@ -135,11 +135,11 @@ impl Outbox {
     }
 
     pub(crate) fn get(&self, seq: u64) -> Option<&Outgoing> {
-        self.by_seq.get(&seq).map(|&key| &self.records[key])
+        self.by_seq.get(seq).map(|key| &self.records[key])
     }
 
     pub(crate) fn get_mut(&mut self, seq: u64) -> Option<&mut Outgoing> {
-        self.by_seq.get(&seq).map(|&key| &mut self.records[key])
+        self.by_seq.get(seq).map(|key| &mut self.records[key])
     }
 
     pub(crate) fn backlog(&self) -> Count {
@@ -246,7 +246,7 @@ impl Outbox {
 
     /// Takes a message out of wherever it is.
     pub(crate) fn remove(&mut self, queues: &mut Queues, seq: u64) -> Outgoing {
-        let key = self.by_seq.remove(&seq).expect("the caller looked it up");
+        let key = self.by_seq.remove(seq).expect("the caller looked it up");
         self.detach(queues, key);
         self.records.remove(key)
     }
@@ -336,7 +336,7 @@ impl Outbox {
 
     /// Starts the ACK clock of an AckPending message anew: it goes last in line.
     pub(crate) fn restart_ack_clock(&mut self, seq: u64, now: Instant) {
-        let key = self.by_seq[&seq];
+        let key = self.by_seq.get(seq).expect("the caller looked it up");
         let control = matches!(self.records[key].class, Class::Control);
         let age = if control {
             &mut self.control_age
