@@ -272,6 +272,24 @@ fn msg_9_a_link_that_delivers_something_between_breaks_parks_nothing() {
 }
 
 #[test]
+fn msg_9_a_link_that_sends_one_at_a_time_hurries_again_when_something_is_acked() {
+    let mut rig = Rig::new(|_| {});
+    let mut peer = rig.register("b");
+    for n in 0..5 {
+        rig.signal_to("b", &format!("m{n}"));
+    }
+    for _ in 0..2 {
+        rig.out(peer);
+        rig.cut(peer);
+        peer = rig.register_unacked("b");
+    }
+    let sent = rig.out(peer);
+    assert_eq!(texts(&sent), ["m0"], "careful now");
+    rig.ack(peer, "b", &sent[0].id);
+    assert_eq!(texts(&rig.out(peer)), ["m1", "m2", "m3", "m4"]);
+}
+
+#[test]
 fn msg_11_lossless_chunks_are_acked_replayed_deduplicated_and_before_their_response() {
     let mut rig = Rig::new(|_| {});
     let peer = lossless(&mut rig, "b");

@@ -92,13 +92,8 @@ async fn b02_link_6_a_frame_torn_in_its_header_is_not_carried_into_the_next_conn
     // No two places of it are alike, so that a piece at the wrong place shows.
     let large: Vec<u8> = (0..1u32 << 18).flat_map(u32::to_be_bytes).collect();
     let (large, small) = (Payload::bytes(&large), Payload::encode("small").unwrap());
-    let (first, second) = within(async {
-        tokio::join!(
-            hello.call::<_, ()>("world", "keep", &large),
-            hello.call::<_, ()>("world", "keep", &small)
-        )
-    })
-    .await;
+    let keep = |payload| hello.call::<_, ()>("world", "keep", payload);
+    let (first, second) = within(async { tokio::join!(keep(&large), keep(&small)) }).await;
     first.unwrap();
     second.unwrap();
     assert!(
