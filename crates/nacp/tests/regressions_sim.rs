@@ -484,3 +484,29 @@ fn msg_11_the_writer_of_a_stream_whose_request_was_parked_is_not_held_up() {
     let taken = rig.out(peer).iter().filter_map(|sent| sent.taken).max();
     assert!(taken > Some(1_000_000), "{taken:?}");
 }
+
+/// A link that came back was careful no more, so the oldest message was blamed for the one behind it, and was parked.
+#[test]
+fn msg_9_an_innocent_message_in_front_of_the_poison_is_not_parked() {
+    let mut rig = Rig::new(|config| config.delivery_attempts_max = 5);
+    let mut peer = rig.register("b");
+    let innocent = rig.call("b", "innocent");
+    let poison = rig.call("b", "poison");
+    let mut ended = Vec::new();
+    for _ in 0..20 {
+        let sent = rig.out(peer);
+        let all = texts(&sent);
+        if all.is_empty() {
+            break;
+        }
+        if all == ["innocent"] {
+            rig.ack(peer, "b", &rig.id_of(innocent));
+            continue;
+        }
+        // The remote dies of it before it ACKs anything.
+        rig.cut(peer);
+        ended.extend(outcomes(&rig.events()));
+        peer = rig.register_unacked("b");
+    }
+    assert_eq!(ended, [(poison, Outcome::Discarded)]);
+}
