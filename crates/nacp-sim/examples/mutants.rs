@@ -1,8 +1,8 @@
 //! Builds the core with one deliberate fault after the other, and shows who notices: the simulator, else the core's own
 //! tests. `cargo run -p nacp-sim --example mutants [-- PART-OF-A-NAME]`; fails if one escapes. The workspace is copied
-//! to the target directory; nothing is changed where it stands. What caught a mutant in the simulator is made small and
-//! kept as `NAME.txt` in the target directory's `mutants/traces`: a trace that is worth it goes to `tests/traces`, where
-//! it must pass.
+//! to the target directory; nothing is changed where it stands. What catches a mutant in the simulator is made small and
+//! kept as `NAME.txt` in the target directory's `mutants/traces`. A trace that is worth it goes to
+//! `tests/traces/mutant_NAME.txt`: there it must pass on the core as it is, and here it is the first to catch its mutant.
 //!
 //! The mutants are built with little optimisation and incrementally: most of them fall within seconds of running, so
 //! that building them is what takes the time.
@@ -106,22 +106,37 @@ impl Bench {
     }
 
     fn noticed_by(&self, name: &str) -> Outcome<Option<String>> {
-        let swarm = ["-p", "nacp-sim", "--example", "swarm"];
-        let built = self.cargo(&[&["build", "--release"][..], &swarm].concat())?;
+        let examples = [
+            "-p",
+            "nacp-sim",
+            "--example",
+            "swarm",
+            "--example",
+            "replay",
+        ];
+        let built = self.cargo(&[&["build", "--release"][..], &examples].concat())?;
         if !built.0 {
             return Err(format!("does not build: {}", built.1).into());
         }
+        let kept = format!("crates/nacp-sim/tests/traces/mutant_{name}.txt");
+        if self.copy.join(&kept).exists() {
+            let (passes, said) = self.example("replay", &[&kept])?;
+            if !passes {
+                let last = said.lines().last().unwrap_or("it hangs or dies");
+                return Ok(Some(format!("its kept trace, {last}")));
+            }
+            println!("{name}: its kept trace shows nothing any more");
+        }
         let trace = self.traces.join(format!("{name}.txt"));
         let trace = trace.to_str().ok_or("a path that is no text")?;
-        let run = ["run", "--release"];
-        let run = [&run[..], &swarm, &["--", OPS, "1", trace]].concat();
-        let (kept, said) = self.cargo(&run)?;
-        if !kept {
-            let first = said.lines().next().unwrap_or("it hangs or dies").to_owned();
+        let (passes, said) = self.example("swarm", &[OPS, "1", trace])?;
+        if !passes {
+            let first = said.lines().next().unwrap_or("it hangs or dies");
             return Ok(Some(format!("simulator, {first}")));
         }
-        let (kept, said) = self.cargo(&["test", "-p", "nacp", "--tests", "--no-fail-fast"])?;
-        if kept {
+        let tests = ["test", "-p", "nacp", "--tests", "--no-fail-fast"];
+        let (passes, said) = self.cargo(&tests)?;
+        if passes {
             return Ok(None);
         }
         let failed = said.lines().find(|line| line.ends_with("... FAILED"));
@@ -129,6 +144,19 @@ impl Bench {
             line.trim_end_matches(" ... FAILED")
         });
         Ok(Some(format!("core, {failed}")))
+    }
+
+    fn example(&self, name: &str, arguments: &[&str]) -> Outcome<(bool, String)> {
+        let run = [
+            "run",
+            "--release",
+            "-p",
+            "nacp-sim",
+            "--example",
+            name,
+            "--",
+        ];
+        self.cargo(&[&run[..], arguments].concat())
     }
 
     fn cargo(&self, arguments: &[&str]) -> Outcome<(bool, String)> {
