@@ -10,10 +10,8 @@ mod interrupt;
 mod json_argument;
 pub mod notation;
 mod output;
-pub mod proxy;
 mod random;
 mod session;
-pub mod socket;
 mod tree_hash;
 mod words;
 

@@ -18,8 +18,16 @@ fn root() -> PathBuf {
         .expect("the workspace is here")
 }
 
-/// The tests of the workspace: `(file, name)`.
-fn tests() -> Vec<(String, String)> {
+/// A test of the workspace.
+struct Test {
+    path: String,
+    name: String,
+    /// From its name to the next test's.
+    body: String,
+}
+
+/// Every Rust file below `crates`: its path in the workspace, and its text.
+fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join("crates")];
     while let Some(folder) = folders.pop() {
@@ -31,16 +39,8 @@ fn tests() -> Vec<(String, String)> {
                 folders.push(entry);
             } else if entry.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&entry).expect("readable");
-                let path = entry
-                    .strip_prefix(root())
-                    .expect("below the root")
-                    .display()
-                    .to_string();
-                found.extend(
-                    test_names(&text)
-                        .into_iter()
-                        .map(|name| (path.clone(), name)),
-                );
+                let path = entry.strip_prefix(root()).expect("below the root");
+                found.push((path.display().to_string(), text));
             }
         }
     }
@@ -49,21 +49,29 @@ fn tests() -> Vec<(String, String)> {
 }
 
 /// Functions under a `#[test]`-like attribute, also inside macros.
-fn test_names(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
+fn tests_in(path: &str, text: &str) -> Vec<Test> {
+    let mut tests: Vec<Test> = Vec::new();
     let mut attributed = false;
-    for line in text.lines().map(str::trim_start) {
-        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+    for line in text.lines() {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("#[test]") || trimmed.starts_with("#[tokio::test") {
             attributed = true;
-        } else if let Some(rest) = line
+        } else if let Some(rest) = trimmed
             .strip_prefix("async fn ")
-            .or_else(|| line.strip_prefix("fn "))
+            .or_else(|| trimmed.strip_prefix("fn "))
             && std::mem::take(&mut attributed)
         {
-            names.extend(rest.split(['(', '<']).next().map(str::to_owned));
+            tests.push(Test {
+                path: path.to_owned(),
+                name: rest.split(['(', '<']).next().unwrap_or_default().to_owned(),
+                body: String::new(),
+            });
+        } else if let Some(test) = tests.last_mut() {
+            test.body.push_str(line);
+            test.body.push('\n');
         }
     }
-    names
+    tests
 }
 
 /// The ids that a test's name cites: `link_4b_wait_7_b49_…` → LINK-4, WAIT-7, B49.
@@ -89,36 +97,71 @@ fn cited(name: &str) -> Vec<String> {
     ids
 }
 
-/// Which kind of judge a test is, by where it stands.
-fn judge(path: &str) -> &'static str {
-    if path.starts_with("crates/nacp-sim/") {
-        "simulator"
-    } else if path.starts_with("crates/nacp/") {
-        "scripted"
-    } else if path.starts_with("crates/nacp-cli/") {
-        "processes"
-    } else {
-        "runtime"
+const UNIT: &str = "unit";
+const SIMULATOR: &str = "simulator";
+const MEMORY: &str = "in memory";
+const SOCKET: &str = "real socket";
+
+/// Which kind of judge a test is, by where it stands and what it connects over.
+fn judge(test: &Test) -> &'static str {
+    const SOCKETS: [&str; 5] = ["tcp:", "unix:", "ws:", "127.0.0.1", "TcpStream"];
+    let crate_name = test.path.split('/').nth(1).unwrap_or_default();
+    match crate_name {
+        "nacp" => UNIT,
+        "nacp-sim" => SIMULATOR,
+        "nacp-cli" | "nact-rig" => SOCKET,
+        _ if SOCKETS.iter().any(|word| test.body.contains(word)) => SOCKET,
+        _ => MEMORY,
     }
 }
 
-fn by_id() -> BTreeMap<String, BTreeMap<&'static str, Vec<String>>> {
-    let mut table: BTreeMap<String, BTreeMap<&'static str, Vec<String>>> = BTreeMap::new();
-    for (path, name) in tests() {
-        for id in cited(&name) {
-            let tests = table
-                .entry(id)
-                .or_default()
-                .entry(judge(&path))
-                .or_default();
+/// What shows an id.
+#[derive(Default)]
+struct Shown {
+    /// The tests, by their judge.
+    tests: BTreeMap<&'static str, Vec<String>>,
+    /// Of these, the ones that play a reported failure.
+    scenarios: usize,
+    /// The simulator's rules that cite it, by their module.
+    rules: BTreeMap<String, usize>,
+}
+
+fn by_id() -> BTreeMap<String, Shown> {
+    let mut table: BTreeMap<String, Shown> = BTreeMap::new();
+    for (path, text) in sources() {
+        for test in tests_in(&path, &text) {
+            let ids = cited(&test.name);
+            let is_scenario = ids.iter().any(|id| id.starts_with('B'));
             let place = path.trim_start_matches("crates/").trim_end_matches(".rs");
-            let test = format!("`{place}::{name}`");
-            if !tests.contains(&test) {
-                tests.push(test);
+            let named = format!("`{place}::{}`", test.name);
+            for id in ids {
+                let shown = table.entry(id).or_default();
+                let tests = shown.tests.entry(judge(&test)).or_default();
+                if !tests.contains(&named) {
+                    tests.push(named.clone());
+                    shown.scenarios += usize::from(is_scenario);
+                }
+            }
+        }
+        if let Some(module) = path.strip_prefix("crates/nacp-sim/src/") {
+            for id in rules(&text) {
+                let module = module.trim_end_matches(".rs").to_owned();
+                let shown = table.entry(id).or_default();
+                *shown.rules.entry(module).or_default() += 1;
             }
         }
     }
     table
+}
+
+/// The promises that the simulator's judge names where one is broken: `"LINK-11"`, a string of its own.
+fn rules(text: &str) -> Vec<String> {
+    let promises: Vec<String> = index(PROMISES).into_iter().map(|entry| entry.0).collect();
+    let strings = text.split('"').skip(1).step_by(2);
+    strings
+        .filter(|string| promises.iter().any(|id| id == string))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// `(id, what it says, the reason why no test is named)`.
@@ -135,13 +178,67 @@ fn index(text: &str) -> Vec<(String, String, Option<String>)> {
         .collect()
 }
 
-fn page(title: &str, intro: &str, entries: &[(String, String, Option<String>)]) -> String {
+/// Which judges cover which promise: how many tests of each, and how many rules of the simulator.
+fn overview(entries: &[(String, String, Option<String>)]) -> String {
     let table = by_id();
-    let mut page = format!("# {title}\n\n{intro}\n");
+    let mut page = String::from(
+        "\n| id | unit | scenario | simulator | in memory | real socket |\n|---|---|---|---|---|---|\n",
+    );
+    for (id, ..) in entries {
+        let shown = table.get(id);
+        let count = |judge: &str| {
+            shown
+                .and_then(|shown| shown.tests.get(judge))
+                .map_or(0, Vec::len)
+        };
+        let rules: usize = shown.map_or(0, |shown| shown.rules.values().sum());
+        let scenarios = shown.map_or(0, |shown| shown.scenarios);
+        let cells = [
+            count(UNIT),
+            scenarios,
+            rules + count(SIMULATOR),
+            count(MEMORY),
+            count(SOCKET),
+        ];
+        let cells = cells.map(|count| match count {
+            0 => "·".to_owned(),
+            count => count.to_string(),
+        });
+        writeln!(page, "| {id} | {} |", cells.join(" | ")).expect("text");
+    }
+    page
+}
+
+fn page(
+    title: &str,
+    intro: &str,
+    overview: &str,
+    entries: &[(String, String, Option<String>)],
+) -> String {
+    let table = by_id();
+    let mut page = format!("# {title}\n\n{intro}\n{overview}");
     for (id, says, reason) in entries {
         write!(page, "\n## {id}\n{says}\n").expect("text");
-        for (judge, tests) in table.get(id).into_iter().flatten() {
+        let nothing = Shown::default();
+        let shown = table.get(id).unwrap_or(&nothing);
+        for (judge, tests) in &shown.tests {
             writeln!(page, "- {judge}: {}", tests.join(", ")).expect("text");
+        }
+        let modules: Vec<_> = shown
+            .rules
+            .iter()
+            .map(|(module, count)| match count {
+                1 => format!("a rule of `{module}`"),
+                count => format!("{count} rules of `{module}`"),
+            })
+            .collect();
+        if !modules.is_empty() {
+            writeln!(
+                page,
+                "- simulator, after every operation: {}",
+                modules.join(", ")
+            )
+            .expect("text");
         }
         if let Some(reason) = reason {
             writeln!(page, "- note: {reason}").expect("text");
@@ -166,7 +263,11 @@ fn assert_all_shown(entries: &[(String, String, Option<String>)]) {
     let table = by_id();
     let open: Vec<_> = entries
         .iter()
-        .filter(|(id, _, reason)| reason.is_none() && !table.contains_key(id))
+        .filter(|(id, _, reason)| {
+            // A rule of the simulator shows nothing that a reader can run by name.
+            let shown = table.get(id).is_some_and(|shown| !shown.tests.is_empty());
+            reason.is_none() && !shown
+        })
         .map(|entry| &entry.0)
         .collect();
     assert!(open.is_empty(), "no test shows {open:?}");
@@ -187,11 +288,15 @@ fn every_promise_is_shown_by_a_test_or_says_why_not() {
     let entries = index(PROMISES);
     assert_eq!(entries.len(), 61, "no promise is left out");
     assert_all_shown(&entries);
-    let intro = "What NACP promises, and the tests that show each promise. The judges: *scripted* = the protocol core \
-                 against a scripted peer with a virtual clock; *simulator* = many cores in a seeded world of faults, \
-                 judged by a reference model; *runtime* = Apps and transports on real or in-memory connections; \
-                 *processes* = the `nacp` command itself. This page is made from the names of the tests.";
-    check("promises.md", &page("Promises", intro, &entries));
+    let intro = "What NACP promises, and who shows it. The judges: *unit* = the protocol core against a scripted peer \
+                 with a virtual clock; *scenario* = those tests of any judge that play a failure of \
+                 [scenarios.md](scenarios.md); *simulator* = many cores in a seeded world of faults: the rules of its \
+                 reference model that name the promise, after every operation; *in memory* = Apps over in-memory \
+                 connections; *real socket* = Apps, transports and the `nacp` command over sockets of the system. The \
+                 numbers count tests, and rules. A promise without a rule of its own is judged in the simulator where \
+                 another one depends on it. This page is made from the names and places of the tests.";
+    let overview = overview(&entries);
+    check("promises.md", &page("Promises", intro, &overview, &entries));
 }
 
 #[test]
@@ -201,5 +306,5 @@ fn every_scenario_is_shown_by_a_test_or_says_why_not() {
     assert_all_shown(&entries);
     let intro = "Failures that users of comparable systems really had, and the tests that show that they do not happen \
                  here. The judges are those of [promises.md](promises.md).";
-    check("scenarios.md", &page("Scenarios", intro, &entries));
+    check("scenarios.md", &page("Scenarios", intro, "", &entries));
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use nacp_cli::proxy::Proxy;
-use nacp_cli::socket::Place;
+use nact_rig::{Place, Proxy};
 use napp::{App, LinkStatus, LinkWatch};
 
 const CYCLES: usize = 1_000;

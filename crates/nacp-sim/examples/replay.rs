@@ -1,4 +1,5 @@
 //! Replays a trace and prints everything that the cores say: `cargo run -p nacp-sim --example replay -- FILE`.
+//! Fails if a promise is broken.
 
 use nacp_sim::{Trace, replay_logged};
 
@@ -12,6 +13,9 @@ fn main() {
     }
     match result {
         Ok(summary) => println!("\nkept: {summary:?}"),
-        Err(failure) => println!("\nBROKEN: {failure}"),
+        Err(failure) => {
+            println!("\nBROKEN: {failure}");
+            std::process::exit(1);
+        }
     }
 }

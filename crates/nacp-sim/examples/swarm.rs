@@ -1,5 +1,5 @@
-//! Runs many worlds of random mixes: `cargo run --release -p nacp-sim --example swarm -- 5m [seed] [quick]`. Prints how
-//! fast, and for a failure its seed, what was broken, and, unless it should be quick, a small trace of it.
+//! Runs many worlds of random mixes: `cargo run --release -p nacp-sim --example swarm -- 5m [seed] [file]`. Prints how
+//! fast, and for a failure its seed, what was broken, and a small trace of it, to the file if one is named.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,11 +10,14 @@ use std::time::Instant;
 
 use nacp_sim::{Failure, Op, Trace, replay, shrink, swarm};
 
+/// Runs that making a failure small may take.
+const SHRINK_RUNS_MAX: u32 = 1_500;
+
 fn main() {
     let mut args = std::env::args().skip(1);
     let total = args.next().map_or(1_000_000, |text| number(&text));
     let seed = args.next().map_or(1, |text| number(&text));
-    let quick = args.next().is_some();
+    let file = args.next();
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let mut told = 0;
@@ -34,19 +37,21 @@ fn main() {
             done.messages,
             done.ops as f64 / seconds
         ),
-        Err(failure) => report(*failure, quick),
+        Err(failure) => report(*failure, file.as_deref()),
     }
 }
 
-fn report(failure: Failure, quick: bool) {
+fn report(failure: Failure, file: Option<&str>) {
+    // Said before it is made small, which may take its time, or not end where a core hangs.
     println!("{failure}");
-    if quick {
-        std::process::exit(1);
-    }
     let settings = failure.settings.clone();
     let mut fails = |ops: &[Op]| replay(&settings, ops).err().map(|failure| *failure);
-    let small = shrink(failure, 3_000, &mut fails);
-    println!("\nsmall: {small}\n\n{}", Trace::from(&small));
+    let small = shrink(failure, SHRINK_RUNS_MAX, &mut fails);
+    let trace = Trace::from(&small).to_string();
+    match file {
+        Some(file) => std::fs::write(file, trace).expect("the file can be written"),
+        None => println!("\nsmall: {small}\n\n{trace}"),
+    }
     std::process::exit(1);
 }
 

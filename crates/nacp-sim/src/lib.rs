@@ -19,6 +19,11 @@
 //! | `check`, `calm` | pictures of the cores, and what must be true when the faults stop |
 //! | `run`, `trace`, `shrink` | runs, kept failures, small failures |
 //! | `mutant` | deliberate faults in the core, which the judge and the core's tests must notice |
+//!
+//! A judge that cannot fail proves nothing. `cargo run -p nacp-sim --example mutants` builds the core with one fault of
+//! `mutants/` after the other, runs two million Ops and then the core's own tests, and fails if nobody notices. What
+//! caught a mutant here is made small; the telling ones are kept in `tests/traces` beside the failures that were real,
+//! and must pass on the core as it is.
 
 mod apps;
 mod calm;

@@ -106,7 +106,8 @@ impl Nacp {
         if !matches!(outcome, Outcome::Response { .. }) {
             self.withdraw(seq);
         }
-        if waiter.came > 0 && outcome == Outcome::Timeout {
+        // The remote serves it still, without its reader; also where it has the request and its ACK was lost.
+        if waiter.came > 0 && matches!(outcome, Outcome::Timeout | Outcome::Discarded) {
             self.abandon_stream(waiter.link, waiter.id.clone());
         }
         if waiter.asked == Asked::Subscribe && self.settle_subscribe(seq, &outcome) {

@@ -65,6 +65,8 @@ pub(crate) struct Peer {
     pub(crate) asked: Option<Box<Claim>>,
     /// When we dialled it, in the order of our attempts; `None` = we accepted it.
     pub(crate) dialled: Option<u64>,
+    /// When it came up, in the order of our sequence numbers.
+    pub(crate) up_at: u64,
     pub(crate) urgent: VecDeque<Urgent>,
     /// Acks in the urgent lane.
     pub(crate) acks: usize,
@@ -91,11 +93,13 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(phase: Phase, dialled: Option<u64>, now: Instant) -> Self {
+    pub(crate) fn new(phase: Phase, up_at: u64, now: Instant) -> Self {
+        let dialled = matches!(phase, Phase::Registering { .. });
         Self {
             phase,
             asked: None,
-            dialled,
+            dialled: dialled.then_some(up_at),
+            up_at,
             urgent: VecDeque::new(),
             acks: 0,
             bound: Vec::new(),

@@ -196,6 +196,11 @@ fn msg_7_b05_order_survives_a_second_cut_in_the_middle_of_the_replay() {
                 seen.push(value);
             }
         }
+        if let Some(first) = sent.first().filter(|_| accepted > 0) {
+            let bytes = first.message.to_bytes();
+            let id = nacp::message::decode(&bytes).unwrap().id.to_string();
+            rig.ack(peer, "b", &id);
+        }
         rig.cut(peer);
         peer = rig.register_unacked("b");
     }
@@ -269,6 +274,24 @@ fn msg_9_a_link_that_delivers_something_between_breaks_parks_nothing() {
         peer = rig.register_unacked("b");
     }
     assert!(reports(&rig.events()).is_empty());
+}
+
+#[test]
+fn msg_9_a_link_that_broke_twice_sends_one_at_a_time_until_something_is_acked() {
+    let mut rig = Rig::new(|_| {});
+    let mut peer = rig.register("b");
+    for n in 0..5 {
+        rig.signal_to("b", &format!("m{n}"));
+    }
+    for _ in 0..2 {
+        rig.out(peer);
+        rig.cut(peer);
+        peer = rig.register_unacked("b");
+    }
+    let sent = rig.out(peer);
+    assert_eq!(texts(&sent), ["m0"], "careful now");
+    rig.ack(peer, "b", &sent[0].id);
+    assert_eq!(texts(&rig.out(peer)), ["m1", "m2", "m3", "m4"]);
 }
 
 #[test]

@@ -428,3 +428,85 @@ fn link_14_an_attempt_that_is_older_than_the_last_binding_is_given_up() {
     rig.answer(third, "b", &register, None, &same);
     assert_eq!(links(&rig.events()), [("online", "b".to_owned())]);
 }
+
+/// A register of a program that was no more, late on the wire, took the place of the one that had followed it: what
+/// this one had asked was forgotten, and its calls waited for ever.
+#[test]
+fn link_15_a_late_register_of_an_old_incarnation_is_refused() {
+    let mut rig = Rig::new(|_| {});
+    let [old, new] = ["old", "new"].map(|name| Rig::registration(Some(name), &[], false));
+    let peer = rig.register_as("b", &old);
+    rig.cut(peer);
+    let late = rig.accept();
+    let peer = rig.register_as("b", &new);
+    rig.ask(peer, "b", "r1", RequestKind::Ability, "do");
+    let serving = requests(&rig.events())[0].0;
+    rig.cut(peer);
+    rig.send_register(late, "b", &old);
+    let answer = rig.out(late);
+    assert_eq!(answer[0].why.as_deref(), Some("appId-in-use"));
+    let gone = |events: &[Event]| {
+        let mut events = events.iter();
+        events.any(|event| matches!(event, Event::RequesterGone { .. }))
+    };
+    let events = rig.events();
+    assert_eq!(links(&events), [("offline", "b".to_owned())]);
+    assert!(!gone(&events));
+    let peer = rig.register_as("b", &new);
+    assert!(!gone(&rig.events()));
+    let answer = Answer::ok(text("done"));
+    rig.nacp.respond(rig.now, serving, &answer, false).unwrap();
+    assert_eq!(texts(&rig.out(peer)), ["done"]);
+}
+
+/// The ACK of an event request was lost time and again until it was parked, though the remote had it and waited for its
+/// reader to take chunks: a call that is given up is nobody's to read, and that must be said.
+#[test]
+fn msg_11_the_writer_of_a_stream_whose_request_was_parked_is_not_held_up() {
+    let mut rig = Rig::new(|config| config.delivery_attempts_max = 1);
+    let same = Rig::registration(Some("one"), LOSSLESS, false);
+    let peer = rig.register_as("b", &same);
+    let call = rig.event_call("b", "count");
+    let id = rig.id_of(call);
+    rig.submit(peer);
+    let name = format!("nacp:event:{id}:process");
+    let meta = nacp::message::Meta::Notify {
+        parent_id: id.as_str().into(),
+        target_sub_name: name.as_str().into(),
+        hit_sub_name: name.as_str().into(),
+        reliable: true,
+    };
+    rig.send(peer, "b", "c1", meta, Some(&text("chunk")));
+    rig.cut(peer);
+    assert_eq!(outcomes(&rig.events()), [(call, Outcome::Discarded)]);
+    let peer = rig.accept();
+    rig.send_register(peer, "b", &same);
+    let taken = rig.out(peer).iter().filter_map(|sent| sent.taken).max();
+    assert!(taken > Some(1_000_000), "{taken:?}");
+}
+
+/// A link that came back was careful no more, so the oldest message was blamed for the one behind it, and was parked.
+#[test]
+fn msg_9_an_innocent_message_in_front_of_the_poison_is_not_parked() {
+    let mut rig = Rig::new(|config| config.delivery_attempts_max = 5);
+    let mut peer = rig.register("b");
+    let innocent = rig.call("b", "innocent");
+    let poison = rig.call("b", "poison");
+    let mut ended = Vec::new();
+    for _ in 0..20 {
+        let sent = rig.out(peer);
+        let all = texts(&sent);
+        if all.is_empty() {
+            break;
+        }
+        if all == ["innocent"] {
+            rig.ack(peer, "b", &rig.id_of(innocent));
+            continue;
+        }
+        // The remote dies of it before it ACKs anything.
+        rig.cut(peer);
+        ended.extend(outcomes(&rig.events()));
+        peer = rig.register_unacked("b");
+    }
+    assert_eq!(ended, [(poison, Outcome::Discarded)]);
+}

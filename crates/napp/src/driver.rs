@@ -24,7 +24,8 @@ use crate::event::StreamCell;
 use crate::handler::Handlers;
 use crate::link::LinkFeeds;
 use crate::metrics::Metrics;
-use crate::peer::{PeerEntry, PeerSignal};
+use crate::peer::PeerEntry;
+use crate::peer_signal::PeerSignal;
 use crate::serving::{ServingCell, Start};
 use crate::subscription::HitFeed;
 

@@ -110,10 +110,17 @@ mod link;
 mod listening;
 pub mod metrics;
 mod peer;
+mod peer_signal;
 mod serving;
 mod shutdown;
 mod subscription;
 mod timer;
+
+/// What `peer_signal` is built of.
+mod primitives {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+    pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+}
 
 pub use admission::{Refusal, Registration};
 pub use app::App;

@@ -7,9 +7,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,7 +20,7 @@ use tokio::time::Sleep;
 
 use crate::admission::{Caller, Registration};
 use crate::driver::{Acts, Shared, Visit, entropy};
-use crate::feed::register;
+use crate::peer_signal::PeerSignal;
 use crate::serving::run_starts;
 
 /// Messages handled under one hold of the lock.
@@ -32,67 +31,6 @@ const ROUNDS_MAX: usize = 8;
 const WRITES_MAX: usize = 16;
 /// For the remote to read our last words and close its end.
 const LINGER: Duration = Duration::from_secs(1);
-
-/// Wakes a connection's task. While the task runs, or is woken already, a wake is one atomic swap.
-#[derive(Debug, Default)]
-pub(crate) struct PeerSignal {
-    /// The core has something for it. Written under the lock only.
-    due: AtomicBool,
-    /// The core has more, but the transport was full: then the core does not name it again.
-    crowded: AtomicBool,
-    /// A destination behind us is behind: it is not read (a Gateway's back pressure).
-    held: AtomicBool,
-    /// It is to be closed.
-    closing: AtomicBool,
-    attention: AtomicU8,
-    waker: Mutex<Option<Waker>>,
-}
-
-/// The task runs, and will look at everything before it parks.
-const RUNNING: u8 = 0;
-/// The task sleeps.
-const PARKED: u8 = 1;
-/// Something came while the task ran, or since it was woken.
-const NOTIFIED: u8 = 2;
-
-impl PeerSignal {
-    pub(crate) fn set_due(&self) {
-        self.due.store(true, Ordering::Release);
-    }
-
-    fn is_due(&self) -> bool {
-        self.due.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.crowded.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn wake(&self) {
-        if self.attention.swap(NOTIFIED, Ordering::AcqRel) == PARKED {
-            let waker = self.lock_waker().take();
-            waker.into_iter().for_each(Waker::wake);
-        }
-    }
-
-    // No code that can panic runs under this lock.
-    fn lock_waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A swap, not a store: what was due before the wake that is taken here must be seen after it.
-    fn run(&self) {
-        self.attention.swap(RUNNING, Ordering::AcqRel);
-    }
-
-    /// False when something came since [`run`](Self::run).
-    fn park(&self, cx: &Context<'_>) -> bool {
-        register(&mut self.lock_waker(), cx);
-        self.attention
-            .compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    }
-}
 
 /// What the lock guards of a connection.
 #[derive(Debug)]
@@ -210,7 +148,7 @@ impl Visit<'_> {
 
     pub(crate) fn hold_peer(&mut self, peer: PeerId, held: bool) {
         if let Some(entry) = self.state.peers.get(&peer) {
-            entry.signal.held.store(held, Ordering::Release);
+            entry.signal.hold(held);
             self.acts.wake(&entry.signal);
         }
     }
@@ -221,7 +159,7 @@ impl Visit<'_> {
                 let _ = outcome.send(Registered::Closed(reason.clone()));
             }
             entry.close.get_or_insert(reason);
-            entry.signal.closing.store(true, Ordering::Release);
+            entry.signal.close();
             self.acts.wake(&entry.signal);
         }
     }
@@ -269,7 +207,7 @@ impl Future for Peer {
         this.signal.run();
         let was_idle = std::mem::take(&mut this.is_idle);
         for _ in 0..ROUNDS_MAX {
-            if this.signal.closing.load(Ordering::Acquire) {
+            if this.signal.is_closing() {
                 if this.poll_closing(cx).is_ready() {
                     return Poll::Ready(());
                 }
@@ -326,7 +264,7 @@ impl Peer {
 
     /// Takes in what is there, a batch under one hold of the lock, and starts its handlers.
     fn receive(&mut self, cx: &mut Context<'_>) -> Turn {
-        if self.signal.held.load(Ordering::Acquire) {
+        if self.signal.is_held() {
             return Turn::Idle;
         }
         let polled = self.receiver.poll_receive(cx, &mut self.inbound);
@@ -557,8 +495,7 @@ impl Visit<'_> {
                 (None, false)
             };
             let Some(transmit) = transmit else {
-                signal.due.store(!is_all, Ordering::Release);
-                signal.crowded.store(!is_all, Ordering::Relaxed);
+                signal.pulled(is_all);
                 break;
             };
             self.announce_outbound(peer, &transmit.message);

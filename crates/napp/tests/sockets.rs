@@ -11,10 +11,11 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use nacp::message::{Meta, decode};
+use nact_rig::{Direction, Fate, Frame, Place, Proxy};
 use napp::{
     App, CallError, EventContext, Listener, Payload, Shutdown, TransportOptions, Transports,
 };
-use support::frames::{FrameProxy, Tear, address};
+use support::frames::address;
 use support::quiet;
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -40,9 +41,18 @@ fn assert_silent(listener: &mut Listener) {
     assert!(next.is_pending(), "{next:?}");
 }
 
+/// The URL that leads through `proxy`.
+fn through(proxy: &Proxy) -> String {
+    let Place::Tcp(address) = proxy.local() else {
+        unreachable!("it was started on TCP")
+    };
+    format!("tcp://{address}")
+}
+
 #[tokio::test]
 async fn b02_link_6_a_frame_torn_in_its_header_is_not_carried_into_the_next_connection() {
     const CHUNK: usize = 16 << 10;
+    const TORN: usize = 21;
     let transports = || {
         Transports::new(TransportOptions {
             chunk_size: CHUNK,
@@ -60,27 +70,30 @@ async fn b02_link_6_a_frame_torn_in_its_header_is_not_carried_into_the_next_conn
         .start()
         .await
         .unwrap();
-    let tear = Tear {
-        chunk: 21,
-        bytes: 17,
-    };
-    let proxy = FrameProxy::start(address(&world.local_urls()[0]), tear).await;
+    let proxy = Proxy::start(address(&world.local_urls()[0])).await.unwrap();
+    let passed = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&passed);
+    proxy.judge(Direction::ToTarget, move |frame| {
+        let mut log = log.lock().unwrap();
+        let chunks = log.iter().filter(|frame: &&Frame| frame.is_chunk()).count();
+        // In its header, and on the first connection alone.
+        if frame.is_chunk() && chunks == TORN - 1 && frame.connection == 1 {
+            return Fate::Torn { after: 17 };
+        }
+        log.push(frame.clone());
+        Fate::Passes
+    });
     let hello = quiet("hello")
         .transports(transports())
         .reconnect_backoff(Duration::from_millis(1), Duration::from_millis(10));
     let hello = hello.start().await.unwrap();
     let mut errors = [&world, &hello].map(|app| app.listen("nact:peer:error").unwrap());
-    hello.connect("world", &proxy.url()).await.unwrap();
+    hello.connect("world", &through(&proxy)).await.unwrap();
     // No two places of it are alike, so that a piece at the wrong place shows.
     let large: Vec<u8> = (0..1u32 << 18).flat_map(u32::to_be_bytes).collect();
     let (large, small) = (Payload::bytes(&large), Payload::encode("small").unwrap());
-    let (first, second) = within(async {
-        tokio::join!(
-            hello.call::<_, ()>("world", "keep", &large),
-            hello.call::<_, ()>("world", "keep", &small)
-        )
-    })
-    .await;
+    let keep = |payload| hello.call::<_, ()>("world", "keep", payload);
+    let (first, second) = within(async { tokio::join!(keep(&large), keep(&small)) }).await;
     first.unwrap();
     second.unwrap();
     assert!(
@@ -89,15 +102,70 @@ async fn b02_link_6_a_frame_torn_in_its_header_is_not_carried_into_the_next_conn
     );
     errors.iter_mut().for_each(assert_silent);
 
-    let passed = proxy.passed();
-    assert_eq!(passed.len(), 2, "one cut, one reconnect");
-    let torn = passed[0].iter().filter(|frame| frame.is_chunk());
-    assert_eq!(torn.count(), tear.chunk - 1);
-    let register = decode(&passed[1][0].body).unwrap();
+    let passed = passed.lock().unwrap();
+    let (first, second): (Vec<_>, Vec<_>) = passed.iter().partition(|frame| frame.connection == 1);
+    assert!(
+        second.iter().all(|frame| frame.connection == 2),
+        "one cut, one reconnect"
+    );
+    let whole = first.iter().filter(|frame| frame.is_chunk());
+    assert_eq!(whole.count(), TORN - 1);
+    let register = decode(&second[0].body).unwrap();
     assert_eq!(register.meta, Meta::Register);
-    let mut chunks = passed[1].iter().filter(|frame| frame.is_chunk());
+    let mut chunks = second.iter().filter(|frame| frame.is_chunk());
     let again = chunks.next().unwrap().header;
     assert_eq!(again.offset, 0, "it starts again from its beginning");
+}
+
+/// The receiver has run the request when its ACK and its answer are lost: it comes again, and is not run again.
+#[tokio::test]
+async fn b04_msg_4_an_ack_that_is_lost_on_the_wire_does_not_run_a_request_twice() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&runs);
+    let world = quiet("world").listen("tcp://127.0.0.1:0").unwrap();
+    let world = world
+        .ability("note", move |n: u32| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async move { Ok(n) }
+        })
+        .start()
+        .await
+        .unwrap();
+    let proxy = Proxy::start(address(&world.local_urls()[0])).await.unwrap();
+    let lost = Arc::new(AtomicUsize::new(0));
+    let losses = Arc::clone(&lost);
+    let request = Arc::new(Mutex::new(None));
+    let asked = Arc::clone(&request);
+    proxy.judge(Direction::ToTarget, move |frame| {
+        let message = decode(&frame.body).unwrap();
+        if let Meta::Request { .. } = message.meta {
+            *asked.lock().unwrap() = Some(message.id.to_string());
+        }
+        Fate::Passes
+    });
+    proxy.judge(Direction::ToDialler, move |frame| {
+        let asked = request.lock().unwrap().clone();
+        let about_it = match decode(&frame.body).unwrap().meta {
+            Meta::Ack { parent_id, .. } | Meta::Response { parent_id, .. } => {
+                asked.is_some_and(|id| id == parent_id)
+            }
+            _ => false,
+        };
+        if frame.connection == 1 && about_it {
+            losses.fetch_add(1, Ordering::SeqCst);
+            return Fate::Lost;
+        }
+        Fate::Passes
+    });
+    let hello = quiet("hello")
+        .ack_timeout(Duration::from_millis(100))
+        .reconnect_backoff(Duration::from_millis(1), Duration::from_millis(10));
+    let hello = hello.start().await.unwrap();
+    hello.connect("world", &through(&proxy)).await.unwrap();
+    let answer = within(hello.call::<_, u32>("world", "note", &7u32)).await;
+    assert_eq!(answer.unwrap(), 7);
+    assert_eq!(lost.load(Ordering::SeqCst), 2, "the ACK and the answer");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
 
 /// Pseudo-random numbers: the same run each time, but for what the system does.

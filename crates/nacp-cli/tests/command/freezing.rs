@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nacp::message::{Meta, decode};
+use nact::frame::HEADER_SIZE;
+use nact_rig::{Condition, Direction, Fate, Place, Progress, Proxy};
 use napp::{
     App, CallError, DropCause, EventContext, LinkStatus, LinkWatch, OfflineCause, Payload,
     SubscribeOptions, Value,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use crate::program::{Program, serve, start};
 
@@ -115,6 +118,112 @@ async fn b16_link_14_a_stopped_process_runs_each_request_once_when_it_continues(
     }
     answers.sort_unstable();
     assert_eq!(answers, [0, 1, 2, 3, 4, 99], "each ran once");
+}
+
+/// What passed towards the program that is stopped.
+#[derive(Debug, PartialEq, Eq)]
+enum Passed {
+    Register,
+    Request,
+}
+
+/// A proxy in front of `url`, where it is reached, and what passes through it, each with how many bytes have passed then.
+async fn in_front_of(url: &str) -> (Proxy, String, mpsc::Receiver<(Passed, u64)>) {
+    let address = url.strip_prefix("tcp://").unwrap().parse().unwrap();
+    let proxy = Proxy::start(address).await.unwrap();
+    let (say, passed) = mpsc::channel(1_024);
+    let mut bytes = 0;
+    proxy.judge(Direction::ToTarget, move |frame| {
+        bytes += HEADER_SIZE as u64 + u64::from(frame.header.body);
+        let what = match decode(&frame.body).unwrap().meta {
+            Meta::Register => Some(Passed::Register),
+            Meta::Request { .. } => Some(Passed::Request),
+            _ => None,
+        };
+        if let Some(what) = what {
+            // Nobody listens any more when the test has seen enough.
+            let _ = say.try_send((what, bytes));
+        }
+        Fate::Passes
+    });
+    let Place::Tcp(local) = proxy.local() else {
+        unreachable!("it was started on TCP")
+    };
+    let through = format!("tcp://{local}");
+    (proxy, through, passed)
+}
+
+/// Waits until the next thing of this kind is in the hands of the target's system.
+async fn next(proxy: &Proxy, passed: &mut mpsc::Receiver<(Passed, u64)>, wanted: Passed) {
+    within(async {
+        loop {
+            let (what, bytes) = passed.recv().await.unwrap();
+            if what == wanted {
+                let arrived = |progress: &Progress| progress.forwarded >= bytes;
+                return proxy.until(Direction::ToTarget, arrived).await;
+            }
+        }
+    })
+    .await;
+}
+
+/// A request waits in the system of a program that is stopped, on a connection whose end it does not hear of; behind it
+/// the registers of three attempts, two of them given up. Then it goes on, and meets all of it, and the replay.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b16_link_9_a_request_and_three_unanswered_registers_meet_a_process_that_continues() {
+    const ATTEMPTS: usize = 3;
+    let (world, url) = serve(&["--heartbeat", "off"]);
+    let (first, first_url, mut on_first) = in_front_of(&url).await;
+    let (second, second_url, mut on_second) = in_front_of(&url).await;
+    let hello = builder("hello", LONG_GRACE).start().await.unwrap();
+    hello.connect("world", &first_url).await.unwrap();
+    // From the next attempt on.
+    hello.connect("world", &second_url).await.unwrap();
+    let lossless = SubscribeOptions::default().lossless(true);
+    let runs = hello.subscribe_with("world", "nacp:ability:*:response", lossless);
+    let mut runs = runs.await.unwrap();
+    let mut link = hello.link("world").unwrap();
+    world.stop();
+    let call = tokio::spawn({
+        let hello = hello.clone();
+        async move { hello.call::<_, u32>("world", "echo", &1u32).await }
+    });
+    next(&first, &mut on_first, Passed::Request).await;
+    first.set(Direction::ToTarget, Condition::BlackHole);
+    assert_eq!(offline(&mut link).await, OfflineCause::AckTimeout);
+    for attempt in 1..=ATTEMPTS {
+        next(&second, &mut on_second, Passed::Register).await;
+        if attempt < ATTEMPTS {
+            second.cut();
+        }
+    }
+    world.go_on();
+    let online = until(&mut link, |status| {
+        matches!(status, LinkStatus::Online { .. })
+    });
+    let online = online.await;
+    let resumed = matches!(
+        online,
+        LinkStatus::Online {
+            resumed: true,
+            restarted: false,
+            ..
+        }
+    );
+    assert!(resumed, "{online:?}");
+    assert_eq!(within(call).await.unwrap().unwrap(), 1);
+    // The end of the first connection, late.
+    first.set(Direction::ToTarget, Condition::Open);
+    let last = within(hello.call::<_, u32>("world", "echo", &99u32)).await;
+    assert_eq!(last.unwrap(), 99);
+    // What ran is told in order, so that whatever ran before the last call is known when that one is.
+    for expected in [1, 99] {
+        let hit = within(runs.next()).await.unwrap();
+        let hit = hit.decode::<Value>().unwrap();
+        let answer = hit.get("result").and_then(Value::as_i64);
+        assert_eq!(answer, Some(expected), "each ran once");
+    }
+    assert_eq!(hello.snapshot().waiters, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

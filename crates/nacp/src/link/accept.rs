@@ -109,6 +109,9 @@ impl Nacp {
             self.finish_leaving(now, key);
             return self.accept_claim(now, peer, claim);
         }
+        if self.is_late(peer, key, &claim) {
+            return self.refuse(now, peer, &claim.app, &claim.id, "appId-in-use");
+        }
         let link = &self.links[key];
         let incumbent = link.peer().filter(|_| link.reach == Reach::Direct);
         let same = claim.registration.instance.is_some()
@@ -134,6 +137,18 @@ impl Nacp {
         }
         self.timers
             .arm(Subject::Peer(peer), now + self.config.challenge_timeout);
+    }
+
+    /// Whether another incarnation was bound while `peer` was up and silent: this register may be older than that, the
+    /// last word of a program that is no more, and to believe it would be to forget what the present one asked. Who is
+    /// refused and lives comes again over a new connection.
+    fn is_late(&self, peer: PeerId, key: Key, claim: &Claim) -> bool {
+        let link = &self.links[key];
+        let instance = &claim.registration.instance;
+        let waited = self.peers.get(peer).is_some_and(|state| {
+            matches!(state.phase, Phase::Unregistered) && state.up_at < link.bound_at
+        });
+        waited && instance.is_some() && *instance != link.remote_instance
     }
 
     /// The holder of the App ID lives: the newcomer is refused.

@@ -20,8 +20,9 @@ impl Nacp {
     pub fn handle_peer_up(&mut self, now: Instant, peer: PeerId, role: Role) {
         let until = now + self.config.protocol_timeout;
         let Role::Dialer { expect } = role else {
+            let up_at = self.identity.next_seq();
             self.peers
-                .insert(peer, Peer::new(Phase::Unregistered, None, now));
+                .insert(peer, Peer::new(Phase::Unregistered, up_at, now));
             self.timers.arm(Subject::Peer(peer), until);
             return;
         };
@@ -38,7 +39,7 @@ impl Nacp {
             id,
             instance,
         };
-        self.peers.insert(peer, Peer::new(phase, Some(token), now));
+        self.peers.insert(peer, Peer::new(phase, token, now));
         self.peers.push_urgent(peer, Urgent::Raw { token, encoded });
         self.timers.arm(Subject::Peer(peer), until);
     }

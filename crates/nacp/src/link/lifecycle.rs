@@ -153,10 +153,12 @@ impl Nacp {
             .filter_map(|list| list.first())
             .map(|first| self.outbox.record(first).seq)
             .min();
-        let Some(seq) = oldest.filter(|_| !link.acked) else {
+        // Nothing was under way: nothing is learned, and a link that comes back stays careful.
+        let Some(seq) = oldest else { return };
+        if link.acked {
             link.cautious = false;
             return;
-        };
+        }
         let oldest = self.outbox.get_mut(seq).expect("listed just now");
         oldest.breaks += 1;
         let breaks = oldest.breaks;

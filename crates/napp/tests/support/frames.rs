@@ -1,16 +1,13 @@
-//! Frames by hand: a base peer that is nothing but a socket, and a proxy that sees frames pass and tears one.
+//! Frames by hand: a base peer that is nothing but a socket.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use nacp::Payload;
 use nacp::message::{Head, Meta, Registration, decode, encode};
 use nact::frame::{HEADER_SIZE, Header, PacketId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 
 /// The socket address of a `tcp://` URL.
 pub fn address(url: &str) -> SocketAddr {
@@ -138,119 +135,4 @@ async fn read_frame(stream: &mut TcpStream) -> Bytes {
     let mut body = vec![0; header.body as usize];
     stream.read_exact(&mut body).await.unwrap();
     body.into()
-}
-
-/// A frame that passed.
-#[derive(Clone, Debug)]
-pub struct Passed {
-    pub header: Header,
-    pub body: Bytes,
-}
-
-impl Passed {
-    /// Whether it is one of the frames of a large message.
-    pub fn is_chunk(&self) -> bool {
-        is_chunk(&self.header)
-    }
-}
-
-fn is_chunk(header: &Header) -> bool {
-    header.body < header.total
-}
-
-/// Where the first connection is torn: that many bytes into the header of that chunk, counted from 1.
-#[derive(Clone, Copy, Debug)]
-pub struct Tear {
-    pub chunk: usize,
-    pub bytes: usize,
-}
-
-type Connections = Arc<Mutex<Vec<Vec<Passed>>>>;
-
-/// Forwards connections to a target and notes the frames that go to it. Ends when it is dropped.
-pub struct FrameProxy {
-    local: SocketAddr,
-    passed: Connections,
-    acceptor: JoinHandle<()>,
-}
-
-impl FrameProxy {
-    pub async fn start(target: SocketAddr, tear: Tear) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let passed = Connections::default();
-        Self {
-            local: listener.local_addr().unwrap(),
-            passed: Arc::clone(&passed),
-            acceptor: tokio::spawn(async move {
-                // One connection at a time: a client dials again when the one before is over.
-                while let Ok((dialler, _)) = listener.accept().await {
-                    connection(dialler, target, tear, &passed).await;
-                }
-            }),
-        }
-    }
-
-    pub fn url(&self) -> String {
-        format!("tcp://{}", self.local)
-    }
-
-    /// The frames of each connection so far.
-    pub fn passed(&self) -> Vec<Vec<Passed>> {
-        self.passed.lock().unwrap().clone()
-    }
-}
-
-impl Drop for FrameProxy {
-    fn drop(&mut self) {
-        self.acceptor.abort();
-    }
-}
-
-async fn connection(mut dialler: TcpStream, to: SocketAddr, tear: Tear, passed: &Connections) {
-    let is_first = {
-        let mut passed = passed.lock().unwrap();
-        passed.push(Vec::new());
-        passed.len() == 1
-    };
-    let mut target = TcpStream::connect(to).await.unwrap();
-    {
-        let (from_dialler, mut into_dialler) = dialler.split();
-        let (mut from_target, into_target) = target.split();
-        let tear = is_first.then_some(tear);
-        tokio::select! {
-            _ = forward(from_dialler, into_target, tear, passed) => {}
-            _ = tokio::io::copy(&mut from_target, &mut into_dialler) => {}
-        }
-    }
-    // With no time to linger, closing is a reset.
-    dialler.set_zero_linger().unwrap();
-    target.set_zero_linger().unwrap();
-}
-
-async fn forward(
-    mut from: ReadHalf<'_>,
-    mut to: WriteHalf<'_>,
-    tear: Option<Tear>,
-    passed: &Connections,
-) -> std::io::Result<()> {
-    let mut chunks = 0;
-    loop {
-        let mut bytes = [0; HEADER_SIZE];
-        from.read_exact(&mut bytes).await?;
-        let header = Header::parse(&bytes, u32::MAX).unwrap();
-        chunks += usize::from(is_chunk(&header));
-        if let Some(tear) = tear
-            && is_chunk(&header)
-            && chunks == tear.chunk
-        {
-            return to.write_all(&bytes[..tear.bytes]).await;
-        }
-        let mut body = vec![0; header.body as usize];
-        from.read_exact(&mut body).await?;
-        to.write_all(&bytes).await?;
-        to.write_all(&body).await?;
-        let body = body.into();
-        let mut passed = passed.lock().unwrap();
-        passed.last_mut().unwrap().push(Passed { header, body });
-    }
 }

@@ -6,11 +6,11 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use nact_rig::{Condition, Direction, Proxy};
 use tokio::sync::{mpsc, watch};
 
 use super::plan::{Fault, Step};
 use super::timeline::Tone;
-use crate::proxy::{Condition, Direction, Proxy};
 
 /// What is known of the job, as it goes on.
 #[derive(Clone, Copy, Debug, Default)]

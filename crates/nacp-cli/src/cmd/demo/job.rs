@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::pin::pin;
 use std::time::Duration;
 
+use nact_rig::Proxy;
 use tokio::sync::{mpsc, watch};
 
 use super::Args;
@@ -19,7 +20,6 @@ use super::site::Site;
 use super::timeline::{Timeline, Tone, Who};
 use crate::failure::Failure;
 use crate::handlers::Totals;
-use crate::proxy::Proxy;
 use crate::tree_hash::Entry;
 
 /// The worker's App ID.

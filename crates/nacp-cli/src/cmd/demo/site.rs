@@ -14,7 +14,7 @@ use nact::{Transports, Url};
 use tempfile::TempDir;
 
 use crate::failure::Failure;
-use crate::proxy::{Place, Proxy};
+use nact_rig::{Place, Proxy};
 
 /// How the programs reach each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

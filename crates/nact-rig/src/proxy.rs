@@ -1,7 +1,7 @@
 //! A proxy in front of a TCP or Unix socket that breaks connections on command.
 //!
-//! What this module keeps true: it never changes, drops or reorders a byte of a connection that lives; what it takes
-//! away, it takes away as networks do. A cut is a reset in both directions, at an exact byte if that is asked for. A
+//! What this module keeps true: unless frames are judged, it never changes, drops or reorders a byte of a connection that
+//! lives; what it takes away, it takes away as networks do. A cut is a reset in both directions, at an exact byte if that is asked for. A
 //! black hole holds everything back, the ends of connections included, and lets it go when it is over, as
 //! retransmission would: whoever gave a connection up meanwhile meets its late bytes. Progress is counted in forwarded
 //! bytes and can be waited for, so that a fault hits where it is meant to.
@@ -15,8 +15,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-pub use crate::socket::Place;
-use crate::socket::{ReadEnd, Socket, SocketListener, WriteEnd};
+use crate::frames::{Fate, Frame, Judge, read_frame};
+use crate::socket::{Place, ReadEnd, Socket, SocketListener, WriteEnd};
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,12 @@ pub enum Condition {
     Late {
         /// That long.
         delay: Duration,
+    },
+    /// Bytes pass in small pieces, each written on its own. The reader's system may join what its program does not read
+    /// at once.
+    Split {
+        /// Bytes of a piece, at least 1.
+        bytes: usize,
     },
 }
 
@@ -73,6 +79,7 @@ struct Shared {
     cut_at: [watch::Sender<Option<u64>>; 2],
     /// How often everything was cut.
     cuts: watch::Sender<u64>,
+    judges: [Judge; 2],
 }
 
 const PIECE_BYTES: usize = 16 * 1024;
@@ -102,6 +109,7 @@ impl Proxy {
             progress: Default::default(),
             cut_at: Default::default(),
             cuts: watch::Sender::new(0),
+            judges: Default::default(),
         });
         Ok(Self {
             local: listener.place()?,
@@ -148,6 +156,12 @@ impl Proxy {
             .await;
     }
 
+    /// Has every frame of one direction judged, of connections that come from now on. The closure is called between the
+    /// arrival of a frame and its departure, and must not wait; it may keep what it sees.
+    pub fn judge(&self, direction: Direction, decide: impl FnMut(&Frame) -> Fate + Send + 'static) {
+        self.shared.judges[direction as usize].put(decide);
+    }
+
     /// How far one direction has come.
     pub fn progress(&self, direction: Direction) -> Progress {
         *self.shared.progress[direction as usize].borrow()
@@ -178,13 +192,15 @@ impl Shared {
 
 async fn accept(listener: SocketListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
+    let mut number = 0;
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                 Ok(dialler) => {
                     // Before the task runs: a cut that comes between now and then is meant for it too.
                     let cuts = shared.cuts.subscribe();
-                    connections.spawn(connection(Arc::clone(&shared), dialler, cuts));
+                    number += 1;
+                    connections.spawn(connection(Arc::clone(&shared), number, dialler, cuts));
                 }
                 // No file descriptors, or a connection that was gone at once: the next one may do better.
                 Err(_) => tokio::time::sleep(SLOW_TICK).await,
@@ -194,7 +210,12 @@ async fn accept(listener: SocketListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(shared: Arc<Shared>, mut dialler: Socket, mut cuts: watch::Receiver<u64>) {
+async fn connection(
+    shared: Arc<Shared>,
+    number: u64,
+    mut dialler: Socket,
+    mut cuts: watch::Receiver<u64>,
+) {
     let mut to_target = shared.conditions[Direction::ToTarget as usize].subscribe();
     not_black_hole(&mut to_target).await;
     let Ok(mut target) = Socket::connect(&shared.target).await else {
@@ -206,8 +227,13 @@ async fn connection(shared: Arc<Shared>, mut dialler: Socket, mut cuts: watch::R
     let is_over = {
         let (from_dialler, into_dialler) = dialler.split();
         let (from_target, into_target) = target.split();
-        let there = pump(&shared, Direction::ToTarget, from_dialler, into_target);
-        let back = pump(&shared, Direction::ToDialler, from_target, into_dialler);
+        let way = |direction| Way {
+            shared: &shared,
+            direction,
+            number,
+        };
+        let there = way(Direction::ToTarget).pump(from_dialler, into_target);
+        let back = way(Direction::ToDialler).pump(from_target, into_dialler);
         tokio::select! {
             biased;
             _ = cuts.changed() => false,
@@ -221,28 +247,76 @@ async fn connection(shared: Arc<Shared>, mut dialler: Socket, mut cuts: watch::R
     }
 }
 
-/// Forwards one direction until its end, which it forwards too.
-async fn pump(
-    shared: &Shared,
+/// One direction of one connection.
+struct Way<'a> {
+    shared: &'a Shared,
     direction: Direction,
-    mut from: ReadEnd<'_>,
-    mut to: WriteEnd<'_>,
-) -> io::Result<()> {
-    let mut condition = shared.conditions[direction as usize].subscribe();
-    let mut buffer = vec![0; PIECE_BYTES];
-    loop {
-        let read = from.read(&mut buffer).await;
-        if !matches!(read, Ok(1..)) {
-            // Nobody learns of an end through a black hole.
-            not_black_hole(&mut condition).await;
+    number: u64,
+}
+
+impl Way<'_> {
+    /// Forwards until its end, which it forwards too.
+    async fn pump(self, from: ReadEnd<'_>, to: WriteEnd<'_>) -> io::Result<()> {
+        if self.shared.judges[self.direction as usize].is_there() {
+            self.pump_frames(from, to).await
+        } else {
+            self.pump_bytes(from, to).await
         }
-        match read? {
-            0 => return to.shutdown().await,
-            count => {
-                let held = Held::new(shared, direction, count);
-                forward(held, &mut condition, &mut to, &buffer[..count]).await?;
+    }
+
+    async fn pump_bytes(self, mut from: ReadEnd<'_>, mut to: WriteEnd<'_>) -> io::Result<()> {
+        let mut condition = self.condition();
+        let mut buffer = vec![0; PIECE_BYTES];
+        loop {
+            let read = from.read(&mut buffer).await;
+            if !matches!(read, Ok(1..)) {
+                // Nobody learns of an end through a black hole.
+                not_black_hole(&mut condition).await;
+            }
+            match read? {
+                0 => return to.shutdown().await,
+                count => {
+                    self.forward(&mut condition, &mut to, &buffer[..count])
+                        .await?
+                }
             }
         }
+    }
+
+    async fn pump_frames(self, mut from: ReadEnd<'_>, mut to: WriteEnd<'_>) -> io::Result<()> {
+        let mut condition = self.condition();
+        loop {
+            let read = read_frame(self.number, &mut from).await;
+            if !matches!(read, Ok(Some(_))) {
+                not_black_hole(&mut condition).await;
+            }
+            let Some((frame, bytes)) = read? else {
+                return to.shutdown().await;
+            };
+            match self.shared.judges[self.direction as usize].of(&frame) {
+                Fate::Passes => self.forward(&mut condition, &mut to, &bytes).await?,
+                Fate::Lost => {}
+                Fate::Torn { after } => {
+                    let bytes = &bytes[..after.min(bytes.len())];
+                    self.forward(&mut condition, &mut to, bytes).await?;
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            }
+        }
+    }
+
+    fn condition(&self) -> watch::Receiver<Condition> {
+        self.shared.conditions[self.direction as usize].subscribe()
+    }
+
+    async fn forward(
+        &self,
+        condition: &mut watch::Receiver<Condition>,
+        to: &mut WriteEnd<'_>,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let held = Held::new(self.shared, self.direction, bytes.len());
+        forward(held, condition, to, bytes).await
     }
 }
 
@@ -300,6 +374,7 @@ async fn forward(
             Condition::Open => (bytes.len(), None),
             Condition::BlackHole => (0, Some(Duration::MAX)),
             Condition::Late { delay } => (bytes.len(), Some(delay)),
+            Condition::Split { bytes: piece } => (bytes.len().min(piece.max(1)), None),
             Condition::Slow { bytes_per_s } => {
                 let per_tick = u128::from(bytes_per_s) * SLOW_TICK.as_millis() / 1000;
                 (bytes.len().min(per_tick.max(1) as usize), Some(SLOW_TICK))
@@ -314,6 +389,8 @@ async fn forward(
         let (now, rest) = bytes.split_at(count);
         write(&mut held, to, now).await?;
         bytes = rest;
+        // So that a reader in this process may take each piece alone.
+        tokio::task::yield_now().await;
     }
     Ok(())
 }
@@ -341,153 +418,4 @@ async fn write(held: &mut Held<'_>, to: &mut WriteEnd<'_>, bytes: &[u8]) -> io::
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::net::{TcpListener, TcpStream};
-    use tokio::time::Instant;
-
-    async fn dial(proxy: &Proxy) -> io::Result<TcpStream> {
-        match proxy.local() {
-            Place::Tcp(address) => TcpStream::connect(address).await,
-            #[cfg(unix)]
-            Place::Unix(path) => panic!("not TCP: {path:?}"),
-        }
-    }
-
-    /// A proxy, and both ends of a connection through it.
-    async fn connected() -> (Proxy, TcpStream, TcpStream) {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let proxy = Proxy::start(listener.local_addr().unwrap()).await.unwrap();
-        let near = dial(&proxy).await.unwrap();
-        let (far, _) = listener.accept().await.unwrap();
-        (proxy, near, far)
-    }
-
-    async fn read(stream: &mut TcpStream, count: usize) -> Vec<u8> {
-        let mut bytes = vec![0; count];
-        stream.read_exact(&mut bytes).await.unwrap();
-        bytes
-    }
-
-    #[tokio::test]
-    async fn bytes_and_ends_pass_both_ways() {
-        let (proxy, mut near, mut far) = connected().await;
-        near.write_all(b"there").await.unwrap();
-        assert_eq!(read(&mut far, 5).await, b"there");
-        far.write_all(b"back").await.unwrap();
-        assert_eq!(read(&mut near, 4).await, b"back");
-        near.shutdown().await.unwrap();
-        assert_eq!(far.read(&mut [0; 8]).await.unwrap(), 0);
-        far.write_all(b"!").await.unwrap(); // half-closed is not closed
-        assert_eq!(read(&mut near, 1).await, b"!");
-        assert_eq!(
-            proxy.progress(Direction::ToDialler),
-            Progress {
-                forwarded: 5,
-                held: 0
-            }
-        );
-    }
-
-    #[tokio::test]
-    async fn a_cut_is_a_reset_for_both_sides() {
-        let (proxy, mut near, mut far) = connected().await;
-        proxy.cut();
-        for stream in [&mut near, &mut far] {
-            let error = stream.read(&mut [0; 8]).await.unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_cut_hits_the_byte_that_was_meant() {
-        let (proxy, mut near, mut far) = connected().await;
-        near.write_all(b"1").await.unwrap();
-        read(&mut far, 1).await;
-        proxy.cut_after(Direction::ToTarget, 10);
-        near.write_all(&[7; 4]).await.unwrap();
-        assert_eq!(read(&mut far, 4).await, [7; 4]);
-        near.write_all(&[8; 100]).await.unwrap();
-        proxy.cuts(1).await;
-        assert_eq!(proxy.progress(Direction::ToTarget).forwarded, 11);
-        assert!(near.read(&mut [0; 8]).await.is_err());
-    }
-
-    #[tokio::test]
-    async fn a_black_hole_holds_bytes_and_ends_back_and_then_lets_them_go() {
-        let (proxy, mut near, mut far) = connected().await;
-        proxy.set_both(Condition::BlackHole);
-        near.write_all(b"late").await.unwrap();
-        drop(near);
-        proxy
-            .until(Direction::ToTarget, |progress| progress.held == 4)
-            .await;
-        assert_eq!(proxy.progress(Direction::ToTarget).forwarded, 0);
-        proxy.set_both(Condition::Open);
-        assert_eq!(read(&mut far, 4).await, b"late");
-        assert_eq!(far.read(&mut [0; 8]).await.unwrap(), 0);
-    }
-
-    #[cfg(unix)]
-    #[tokio::test]
-    async fn unix_sockets_pass_and_are_cut_too() {
-        let dir = tempfile::tempdir().unwrap();
-        let (there, here) = (dir.path().join("there"), dir.path().join("here"));
-        let listener = tokio::net::UnixListener::bind(&there).unwrap();
-        let proxy = Proxy::between(&Place::Unix(here.clone()), Place::Unix(there))
-            .await
-            .unwrap();
-        let mut near = tokio::net::UnixStream::connect(here).await.unwrap();
-        let (mut far, _) = listener.accept().await.unwrap();
-        proxy.cut_after(Direction::ToTarget, 3);
-        near.write_all(b"there").await.unwrap();
-        let mut came = Vec::new();
-        let _ = far.read_to_end(&mut came).await; // an end or a reset, as the system has it
-        assert_eq!(came, b"the");
-    }
-
-    #[tokio::test]
-    async fn one_direction_can_be_bad_alone() {
-        let (proxy, mut near, mut far) = connected().await;
-        proxy.set(Direction::ToTarget, Condition::BlackHole);
-        far.write_all(b"x").await.unwrap();
-        assert_eq!(read(&mut near, 1).await, b"x");
-    }
-
-    #[tokio::test]
-    async fn slow_and_late_take_their_time_and_lose_nothing() {
-        let (proxy, mut near, mut far) = connected().await;
-        let sent: Vec<u8> = (0..=255).cycle().take(4_000).collect();
-        proxy.set(
-            Direction::ToTarget,
-            Condition::Slow {
-                bytes_per_s: 40_000,
-            },
-        );
-        let start = Instant::now();
-        near.write_all(&sent).await.unwrap();
-        assert_eq!(read(&mut far, sent.len()).await, sent);
-        assert!(
-            start.elapsed() >= Duration::from_millis(90),
-            "{:?}",
-            start.elapsed()
-        );
-
-        let delay = Duration::from_millis(50);
-        proxy.set(Direction::ToTarget, Condition::Late { delay });
-        let start = Instant::now();
-        near.write_all(b"x").await.unwrap();
-        read(&mut far, 1).await;
-        assert!(start.elapsed() >= delay);
-    }
-
-    #[tokio::test]
-    async fn nobody_at_the_target_is_a_reset() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let target = listener.local_addr().unwrap();
-        drop(listener);
-        let proxy = Proxy::start(target).await.unwrap();
-        let mut near = dial(&proxy).await.unwrap();
-        assert!(near.read(&mut [0; 8]).await.is_err());
-    }
-}
+mod tests;
