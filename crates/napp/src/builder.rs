@@ -1,6 +1,8 @@
 //! An App before it runs: its ID, handlers, addresses and limits. What this module keeps true: whatever cannot work is
 //! said before the App has started, and a failed start leaves nothing behind.
 
+mod limits;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
