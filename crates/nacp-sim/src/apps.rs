@@ -393,6 +393,8 @@ impl World {
             // A hint for real connections: the Gateways of this world read on, so their bounds decide.
             | Event::Hold { .. }
             | Event::Release { .. }
+            // Nobody here asks: everybody may register.
+            | Event::RegisterAsked { .. }
             | Event::Report(_) => {}
         }
         Ok(())

@@ -173,7 +173,7 @@ impl Model {
             }
             Event::SubscriptionEnded { call, outcome } => self.sub_ended(node, *call, outcome),
             Event::Settled { send, delivered } => self.settled(node, *send, *delivered),
-            Event::Hold { .. } | Event::Release { .. } => Ok(()),
+            Event::Hold { .. } | Event::Release { .. } | Event::RegisterAsked { .. } => Ok(()),
             Event::Room => {
                 self.nodes[node].room_owed = false;
                 Ok(())

@@ -57,6 +57,9 @@ pub struct Config {
     /// Whether a second Gateway is kept as a plain link instead of being refused (GW-3). Default false;
     /// `autoMultiGatewayDowngrade`.
     pub auto_multi_gateway_downgrade: bool,
+    /// Whether a register that nothing else speaks against waits for [`Nacp::admit_register`](crate::Nacp::admit_register), see
+    /// [`Event::RegisterAsked`](crate::Event::RegisterAsked). Default false: everybody may register.
+    pub asks_before_binding: bool,
     /// How long register, unregister, subscribe and unsubscribe wait for their Response (WAIT-2). Default 10 s.
     pub protocol_timeout: Duration,
     /// How long the holder of an App ID may stay silent when another program claims it (LINK-14). Default 3 s.
@@ -97,6 +100,7 @@ impl Config {
             forward_bytes_max: 64 << 20,
             forward_hold: Duration::from_secs(1),
             auto_multi_gateway_downgrade: false,
+            asks_before_binding: false,
             protocol_timeout: Duration::from_secs(10),
             challenge_timeout: Duration::from_secs(3),
             delivery_attempts_max: 32,

@@ -1,6 +1,8 @@
 //! What the core tells its driver: [`Event`]s, in the order in which they came about.
 
-use crate::message::{AppId, Encoded, MessageId, Payload, RequestKind, SignalKind};
+use std::borrow::Cow;
+
+use crate::message::{AppId, Encoded, MessageId, Payload, Registration, RequestKind, SignalKind};
 use crate::time::Instant;
 
 /// One transport connection, named by the driver. Never reused.
@@ -111,7 +113,7 @@ pub enum CloseReason {
     /// The answer to our register came from another App (`expect-mismatch`).
     ExpectMismatch,
     /// We refused the remote's register, and it had 10 s to read why.
-    RefusedRemote(&'static str),
+    RefusedRemote(Cow<'static, str>),
     /// It never registered.
     NeverRegistered,
     /// It broke the protocol.
@@ -134,7 +136,8 @@ impl CloseReason {
             Self::Refused(reason) => reason,
             Self::ResponseTimeout => "response-timeout",
             Self::ExpectMismatch => "expect-mismatch",
-            Self::RefusedRemote(reason) | Self::Violation(reason) => reason,
+            Self::RefusedRemote(reason) => reason,
+            Self::Violation(reason) => reason,
             Self::NeverRegistered => "never-registered",
             Self::Terminated => "terminated",
         }
@@ -156,8 +159,10 @@ pub enum NotifyTarget {
 pub struct Report {
     /// The bus name, such as `nacp:internal:ack:warning`.
     pub name: &'static str,
-    /// The reason, such as `timeout`.
+    /// The reason, such as `timeout`: one of a fixed set.
     pub reason: &'static str,
+    /// The application's own reason, where it refused a register.
+    pub said: Option<String>,
     /// Where it came from, if it came.
     pub peer: Option<PeerId>,
     /// The other App, if known.
@@ -169,6 +174,17 @@ pub struct Report {
 /// One thing that happened. The driver takes them all after each call of the core.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// With [`Config::asks_before_binding`](crate::Config::asks_before_binding): a remote wants to register, and no state
+    /// was made for it. Answer with [`Nacp::admit_register`](crate::Nacp::admit_register), and hand over no further message of this
+    /// connection before: they come after the register, and mean nothing without it.
+    RegisterAsked {
+        /// Its connection.
+        peer: PeerId,
+        /// Who it says it is.
+        app: AppId,
+        /// What else it says.
+        registration: Box<Registration>,
+    },
     /// A remote App is online (LINK-2): `bound` on the event bus.
     Online {
         /// The App.

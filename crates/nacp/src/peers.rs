@@ -61,6 +61,8 @@ pub(crate) enum Urgent {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) phase: Phase,
+    /// A register that waits for the application's word.
+    pub(crate) asked: Option<Box<Claim>>,
     /// When we dialled it, in the order of our attempts; `None` = we accepted it.
     pub(crate) dialled: Option<u64>,
     pub(crate) urgent: VecDeque<Urgent>,
@@ -92,6 +94,7 @@ impl Peer {
     pub(crate) fn new(phase: Phase, dialled: Option<u64>, now: Instant) -> Self {
         Self {
             phase,
+            asked: None,
             dialled,
             urgent: VecDeque::new(),
             acks: 0,

@@ -520,6 +520,7 @@ impl Nacp {
         self.events.push_back(Event::Report(Report {
             name,
             reason,
+            said: None,
             peer,
             app,
             message,

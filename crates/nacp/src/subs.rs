@@ -144,6 +144,7 @@ impl Nacp {
         self.events.push_back(Event::Report(Report {
             name: "nacp:internal:subscribe:error",
             reason,
+            said: None,
             peer: self.links[link].peer(),
             app: Some(self.links[link].app.clone()),
             message: Some(Encoded::from(bytes.clone())),

@@ -52,6 +52,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -214,6 +215,9 @@ pub struct Channel {
     pub receiver: Box<dyn Receiver>,
     /// Describes the remote for people: an address, a path, a name. Nothing to compare or parse; never a credential.
     pub remote: String,
+    /// The remote's address, where there is one: of an accepted connection, for whoever counts or limits. Behind a proxy,
+    /// the proxy's.
+    pub address: Option<SocketAddr>,
     /// Who the remote proved to be: by its verified certificate, or to the authorisation hook. For whoever binds remotes
     /// to what they may do. On the dialling side `None`: the name that was dialled is what the server proved.
     pub identity: Option<Identity>,
@@ -230,8 +234,15 @@ impl Channel {
             sender,
             receiver,
             remote: remote.into(),
+            address: None,
             identity: None,
         }
+    }
+
+    /// The same channel with another address.
+    pub fn with_address(mut self, address: Option<SocketAddr>) -> Self {
+        self.address = address;
+        self
     }
 
     /// The same channel with another identity.

@@ -72,9 +72,9 @@ pub(crate) fn remote(stream: &TcpStream, url: &Url) -> Result<String, DialError>
 }
 
 fn channel(stream: TcpStream, options: &Options) -> io::Result<Channel> {
-    let remote = stream.peer_addr()?.to_string();
+    let remote = stream.peer_addr()?;
     let (read, write) = stream.into_split();
-    Ok(stream::channel(read, write, remote, options))
+    Ok(stream::channel(read, write, remote.to_string(), options).with_address(Some(remote)))
 }
 
 /// Connects to the first address of the URL's host that answers, within `connect_timeout`. For every transport over

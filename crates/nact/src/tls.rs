@@ -148,7 +148,7 @@ impl Listening {
                             server.accept(stream, options.connect_timeout).await?;
                         let (read, write) = tokio::io::split(stream);
                         let channel = stream::channel(read, write, remote.to_string(), &options);
-                        Some(channel.with_identity(identity))
+                        Some(channel.with_address(Some(remote)).with_identity(identity))
                     });
                 }
             }

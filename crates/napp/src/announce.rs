@@ -260,7 +260,7 @@ impl Visit<'_> {
         crate::metrics::report(report.name, report.reason);
         tracing::debug!(
             name = report.name,
-            reason = report.reason,
+            reason = report.said.as_deref().unwrap_or(report.reason),
             app = report.app.as_ref().map(AppId::as_str),
             peer = report.peer.map(|peer| peer.0),
             "reported"
@@ -278,7 +278,7 @@ impl Visit<'_> {
             .and_then(|bytes| Payload::from_cbor(bytes).ok());
         let mut trouble = Trouble {
             msg,
-            ..Trouble::of(report.reason)
+            ..Trouble::of(report.said.as_deref().unwrap_or(report.reason))
         };
         let (peer, app) = (report.peer.map(peer_name), report.app.as_ref());
         match report.name {

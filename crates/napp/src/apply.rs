@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nacp::{Answer, CallId, Event, NotifyTarget, Outcome, Payload, SendError, SignalKind};
 
+use crate::admission::Asked;
 use crate::call::Ended;
 use crate::driver::{Visit, Waiting};
 use crate::link::LinkStatus;
@@ -36,6 +37,9 @@ impl Visit<'_> {
             Event::Dropped { app, cause } => {
                 self.link_changed(&app, LinkStatus::Dropped { cause });
             }
+            Event::RegisterAsked {
+                app, registration, ..
+            } => self.acts.asked = Some(Asked { app, registration }),
             Event::ClosePeer { peer, reason } => self.close_peer(peer, reason),
             Event::Hold { peer } => self.hold_peer(peer, true),
             Event::Release { peer } => self.hold_peer(peer, false),

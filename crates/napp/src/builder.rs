@@ -1,6 +1,7 @@
 //! An App before it runs: its ID, handlers, addresses and limits. What this module keeps true: whatever cannot work is
 //! said before the App has started, and a failed start leaves nothing behind.
 
+mod door;
 mod limits;
 
 use std::future::Future;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
+use crate::admission::Admission;
 use crate::app::App;
 use crate::context::{AbilityContext, EventContext};
 use crate::driver::{Settings, Shared, entropy};
@@ -44,6 +46,7 @@ pub struct Builder {
     handlers: Handlers,
     listen: Vec<String>,
     transports: Transports,
+    admission: Admission,
     handlers_max: usize,
     backoff_base: Duration,
     backoff_ceiling: Duration,
@@ -60,6 +63,7 @@ impl Builder {
             handlers: Handlers::default(),
             listen: Vec::new(),
             transports: Transports::default(),
+            admission: Admission::default(),
             handlers_max: 4_096,
             backoff_base: Duration::from_millis(100),
             backoff_ceiling: Duration::from_secs(30),
@@ -255,10 +259,13 @@ impl Builder {
         for url in &self.listen {
             listeners.push(self.transports.listen(url).await?);
         }
-        let local_urls = listeners
+        let local_urls: Vec<_> = listeners
             .iter()
             .map(|listener| listener.local_url().to_string())
             .collect();
+        self.admission
+            .warn_if_open(&config.app, &self.transports, &local_urls);
+        config.asks_before_binding = self.admission.is_asked();
         let settings = Settings {
             handlers_max: self.handlers_max,
             backoff_base: self.backoff_base,
@@ -274,7 +281,14 @@ impl Builder {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_millis());
         let nacp = Nacp::new(config, u64::try_from(wall_ms).unwrap_or(u64::MAX), seed);
-        let shared = Arc::new(Shared::new(nacp, self.handlers, self.transports, settings));
+        let shared = Shared::new(
+            nacp,
+            self.handlers,
+            self.transports,
+            self.admission,
+            settings,
+        );
+        let shared = Arc::new(shared);
         shared.spawn(crate::timer::run(Arc::clone(&shared)));
         let unregistered = Arc::new(Semaphore::new(UNREGISTERED_MAX));
         for listener in listeners {

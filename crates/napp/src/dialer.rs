@@ -179,7 +179,7 @@ impl Shared {
         let role = Role::Dialer {
             expect: app.clone(),
         };
-        let Some((peer, handshake)) = self.adopt(channel, role, None) else {
+        let Some((peer, handshake)) = self.adopt(channel, role, None, None) else {
             return Err(ConnectError::GivenUp);
         };
         let registered = tokio::select! {

@@ -14,6 +14,7 @@ use nacp::{AppId, Instant, Nacp, Outcome, Payload, PeerId, SendId};
 use nact::Transports;
 use tokio::sync::{Notify, oneshot, watch};
 
+use crate::admission::{Admission, Asked};
 use crate::app::Handle;
 use crate::bus::Bus;
 use crate::dialer::Dialing;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) handlers: Handlers,
     pub(crate) transports: Transports,
+    pub(crate) admission: Admission,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
     /// A deadline came nearer than what the timer waits for.
@@ -101,6 +103,8 @@ pub(crate) enum Waiting {
 #[derive(Default)]
 pub(crate) struct Acts {
     pub(crate) starts: Vec<Start>,
+    /// A register to decide on before the next message of its connection is looked at.
+    pub(crate) asked: Option<Asked>,
     /// Connections to wake. Mostly there is one.
     wake: Option<Arc<PeerSignal>>,
     wakes: Vec<Arc<PeerSignal>>,
@@ -166,6 +170,7 @@ impl Shared {
         nacp: Nacp,
         handlers: Handlers,
         transports: Transports,
+        admission: Admission,
         settings: Settings,
     ) -> Self {
         let state = State {
@@ -190,6 +195,7 @@ impl Shared {
             runtime: tokio::runtime::Handle::current(),
             handlers,
             transports,
+            admission,
             settings,
             metrics: Metrics::new(),
             timer: Notify::new(),

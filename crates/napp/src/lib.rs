@@ -54,6 +54,7 @@
 //! # Watching it run
 //! `tracing` has a span per connection, call and served request; [`metrics`] lists the counters.
 
+mod admission;
 mod announce;
 mod app;
 mod apply;
@@ -76,6 +77,7 @@ mod shutdown;
 mod subscription;
 mod timer;
 
+pub use admission::{Refusal, Registration};
 pub use app::App;
 pub use builder::Builder;
 pub use bus::{BadName, BusEvent, Listener};
@@ -94,4 +96,4 @@ pub use nacp::{
     AppId, Declaration, Declared, DropCause, InvalidAppId, LinkSnapshot, MessageId, OfflineCause,
     Overflow, Payload, QueueSize, Reach, SendError, SignalKind, Snapshot, Undelivered, Value,
 };
-pub use nact::{Options as TransportOptions, Transports};
+pub use nact::{Identity, Options as TransportOptions, Transports};

@@ -19,6 +19,7 @@ pub(crate) async fn accept(
 ) {
     let url = listener.local_url();
     tracing::info!(%url, "listening");
+    let name: Arc<str> = url.to_string().into();
     let mut stop = shared.stop.subscribe();
     loop {
         let next = async {
@@ -31,7 +32,10 @@ pub(crate) async fn accept(
             next = next => next,
         };
         match channel {
-            Ok(channel) => drop(shared.adopt(channel, Role::Acceptor, permit.ok())),
+            Ok(channel) => {
+                let listener = Some(Arc::clone(&name));
+                drop(shared.adopt(channel, Role::Acceptor, permit.ok(), listener));
+            }
             Err(error) => {
                 tracing::error!(%url, %error, "stopped listening");
                 return;

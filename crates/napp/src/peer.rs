@@ -2,6 +2,7 @@
 //! - Everything that has come in is handled before anything is written, so an ACK and a quick response leave in one write.
 //! - A message is pulled from the core only when the transport can take it (MSG-10).
 //! - What the transport accepted is reported before the connection is reported down.
+//! - A register is decided on without the lock, before anything that came after it is looked at.
 //! - One turn is bounded, so that a busy remote does not starve others.
 
 use std::future::Future;
@@ -18,6 +19,7 @@ use nact::{Channel, Outbound, ReceiveError, Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Sleep;
 
+use crate::admission::{Caller, Registration};
 use crate::driver::{Acts, Shared, Visit, entropy};
 use crate::feed::register;
 use crate::serving::run_starts;
@@ -122,6 +124,7 @@ impl Shared {
         channel: Channel,
         role: Role,
         unregistered: Option<OwnedSemaphorePermit>,
+        listener: Option<Arc<str>>,
     ) -> Option<(PeerId, Handshake)> {
         let entropy = entropy()
             .inspect_err(|error| tracing::error!(%error, "no randomness: a connection is refused"))
@@ -153,6 +156,8 @@ impl Shared {
             sender,
             receiver,
             remote,
+            address,
+            identity,
             ..
         } = channel;
         let span = tracing::debug_span!("peer", id = peer.0, remote, dialled);
@@ -160,6 +165,12 @@ impl Shared {
         self.spawn(Peer {
             shared: Arc::clone(self),
             id: peer,
+            caller: Arc::new(Caller {
+                remote,
+                address,
+                identity,
+                listener,
+            }),
             sender,
             receiver,
             signal,
@@ -219,6 +230,7 @@ impl Visit<'_> {
 struct Peer {
     shared: Arc<Shared>,
     id: PeerId,
+    caller: Arc<Caller>,
     sender: Box<dyn Sender>,
     receiver: Box<dyn Receiver>,
     signal: Arc<PeerSignal>,
@@ -340,10 +352,21 @@ impl Peer {
             shared.visit_into(&mut self.acts, |visit| {
                 for message in messages.by_ref().take(BATCH_MAX) {
                     visit.message_came(self.id, &message);
+                    if visit.acts.asked.is_some() {
+                        break;
+                    }
                 }
             });
             if !self.acts.starts.is_empty() {
                 run_starts(&shared, &mut self.acts);
+            }
+            if let Some(asked) = self.acts.asked.take() {
+                let registration = Registration::new(asked, &self.caller);
+                let verdict = shared.admission.decide(&registration);
+                shared.visit_into(&mut self.acts, |visit| {
+                    let now = visit.now;
+                    visit.nacp().admit_register(now, self.id, verdict);
+                });
             }
         }
     }
@@ -490,6 +513,7 @@ impl Visit<'_> {
                     self.report(Report {
                         name: "nacp:internal:route:error",
                         reason: violation.reason(),
+                        said: None,
                         peer: Some(peer),
                         app: None,
                         message: Some(Encoded::from(message.clone())),

@@ -1,5 +1,8 @@
 //! Register, the accepting side. What this file keeps true: an App ID is bound to one connection at a time; of two
-//! programs that claim one App ID, the one that is there and alive keeps it (LINK-14); and who is refused reads why.
+//! programs that claim one App ID, the one that is there and alive keeps it (LINK-14); whom the application does not
+//! admit leaves no trace and disturbs nobody; and who is refused reads why.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
@@ -7,7 +10,7 @@ use crate::arena::Key;
 use crate::event::{CloseReason, Event, OfflineCause, PeerId};
 use crate::link::{Challenge, Reach};
 use crate::message::{AppId, Envelope, MessageId, Meta, Registration, VERSION};
-use crate::peers::{Claim, Phase, Urgent};
+use crate::peers::{Claim, Peer, Phase, Urgent};
 use crate::timers::Subject;
 use crate::{Instant, Nacp, PeerViolation};
 
@@ -26,11 +29,8 @@ impl Nacp {
                 to: envelope.to.to_string(),
             });
         }
-        let claimable = match self.peers.get(peer).map(|peer| &peer.phase) {
-            Some(Phase::Unregistered | Phase::Bound) => true,
-            Some(_) | None => false,
-        };
-        if !claimable {
+        let claimable = |peer: &Peer| peer.asked.is_none() && may_claim(peer);
+        if !self.peers.get(peer).is_some_and(claimable) {
             return Ok(());
         }
         let app = AppId::new(&envelope.from).expect("the decoder checked its length");
@@ -53,17 +53,50 @@ impl Nacp {
         } else if app == self.config.app {
             self.refuse(now, peer, &app, &id, "appId-in-use");
         } else {
-            self.claim(
-                now,
-                peer,
-                Claim {
-                    app,
-                    id,
-                    registration,
-                },
-            );
+            let claim = Claim {
+                app,
+                id,
+                registration,
+            };
+            if self.config.asks_before_binding {
+                self.ask(peer, claim);
+            } else {
+                self.claim(now, peer, claim);
+            }
         }
         Ok(())
+    }
+
+    /// Before the challenge, which may cost the holder of the App ID its link.
+    fn ask(&mut self, peer: PeerId, claim: Claim) {
+        self.events.push_back(Event::RegisterAsked {
+            peer,
+            app: claim.app.clone(),
+            registration: Box::new(claim.registration.clone()),
+        });
+        if let Some(state) = self.peers.get_mut(peer) {
+            state.asked = Some(Box::new(claim));
+        }
+    }
+
+    /// The application's word on [`Event::RegisterAsked`]: the register takes its course, or is refused with this
+    /// reason. Nothing happens when the connection has gone, or nobody asked.
+    pub fn admit_register(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        verdict: Result<(), impl Into<Cow<'static, str>>>,
+    ) {
+        let Some(state) = self.peers.get_mut(peer) else {
+            return;
+        };
+        let Some(claim) = state.asked.take().filter(|_| may_claim(state)) else {
+            return;
+        };
+        match verdict {
+            Ok(()) => self.claim(now, peer, *claim),
+            Err(reason) => self.refuse(now, peer, &claim.app, &claim.id, reason),
+        }
     }
 
     /// LINK-14.
@@ -186,12 +219,13 @@ impl Nacp {
         peer: PeerId,
         app: &AppId,
         id: &MessageId,
-        reason: &'static str,
+        reason: impl Into<Cow<'static, str>>,
     ) {
+        let reason = reason.into();
         let meta = Meta::Response {
             parent_id: id.as_str().into(),
             is_ok: false,
-            why_not_ok: Some(reason.into()),
+            why_not_ok: Some(reason.clone()),
             kind: None,
         };
         let (token, _, encoded) = self.raw(now, app.as_str(), meta, None);
@@ -200,7 +234,7 @@ impl Nacp {
             && state.bound.is_empty()
         {
             state.phase = Phase::Closing {
-                reason: CloseReason::RefusedRemote(reason),
+                reason: CloseReason::RefusedRemote(reason.clone()),
                 awaiting: None,
             };
             self.timers
@@ -213,14 +247,24 @@ impl Nacp {
         &mut self,
         peer: PeerId,
         app: Option<AppId>,
-        reason: &'static str,
+        reason: impl Into<Cow<'static, str>>,
     ) {
+        let (reason, said) = match reason.into() {
+            Cow::Borrowed(reason) => (reason, None),
+            Cow::Owned(said) => ("not-authorised", Some(said)),
+        };
         self.events.push_back(Event::Report(crate::Report {
             name: "nacp:internal:register:error",
             reason,
+            said,
             peer: Some(peer),
             app,
             message: None,
         }));
     }
+}
+
+/// Whether a register over this connection may bind something.
+fn may_claim(peer: &Peer) -> bool {
+    matches!(peer.phase, Phase::Unregistered | Phase::Bound)
 }

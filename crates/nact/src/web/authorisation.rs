@@ -1,25 +1,15 @@
-//! Who may come in: the hook that is asked before anything else, and the bound on how often one address may ask.
+//! Who may come in: the hook that is asked before anything else.
 //!
-//! What it keeps true: a refused request makes no state; the work that refused requests of one address cause is
-//! bounded, and so is the memory that keeps count of it; no token or query is ever printed.
+//! What it keeps true: a refused request makes no state; no token or query is ever printed.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
-use tokio::time::Instant;
 
 use crate::channel::BoxFuture;
 use crate::identity::Identity;
-
-/// Addresses of which refusals are remembered at most.
-const ADDRESSES_MAX: usize = 4096;
-/// After this long one refusal is forgotten.
-const FORGIVENESS: Duration = Duration::from_secs(1);
 
 /// The address a request came from. A server that mounts the service puts it into the request's extensions, if it
 /// wants the hook to know it and refusals to be limited. (This crate's own listener does.)
@@ -105,6 +95,11 @@ pub(super) fn remote(parts: &Parts) -> Option<SocketAddr> {
     Some(*address)
 }
 
+/// The same as text for people.
+pub(super) fn remote_text(remote: Option<SocketAddr>) -> String {
+    remote.map_or_else(|| "a web client".into(), |address| address.to_string())
+}
+
 /// Why a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -148,113 +143,4 @@ pub trait Authorise: Send + Sync {
         &'a self,
         request: &'a RequestInfo,
     ) -> BoxFuture<'a, Result<Option<Identity>, Refusal>>;
-}
-
-/// Counts refusals per address.
-pub(super) struct RefusalLimit {
-    refusals_max: u32,
-    counts: Mutex<HashMap<IpAddr, Count>>,
-}
-
-struct Count {
-    refusals: u32,
-    since: Instant,
-}
-
-impl Count {
-    /// Refusals that are not forgotten yet.
-    fn current(&self, now: Instant) -> u32 {
-        let forgotten = (now - self.since).as_secs() / FORGIVENESS.as_secs();
-        self.refusals
-            .saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
-    }
-}
-
-impl RefusalLimit {
-    pub(super) fn new(refusals_max: u32) -> Self {
-        Self {
-            refusals_max,
-            counts: Mutex::default(),
-        }
-    }
-
-    /// False when the address has collected too many.
-    pub(super) fn admits(&self, remote: Option<SocketAddr>) -> bool {
-        let Some(address) = remote.filter(|_| self.refusals_max > 0) else {
-            return true;
-        };
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.get(&network(address.ip()));
-        count.is_none_or(|count| count.current(Instant::now()) < self.refusals_max)
-    }
-
-    pub(super) fn count(&self, remote: Option<SocketAddr>) {
-        let Some(address) = remote.filter(|_| self.refusals_max > 0) else {
-            return;
-        };
-        let (now, address) = (Instant::now(), network(address.ip()));
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() >= ADDRESSES_MAX && !counts.contains_key(&address) {
-            counts.retain(|_, count| count.current(now) > 0);
-            if counts.len() >= ADDRESSES_MAX {
-                // So many at once are no single address's doing; this count could not hold them off.
-                return;
-            }
-        }
-        let count = counts.entry(address).or_insert(Count {
-            refusals: 0,
-            since: now,
-        });
-        *count = Count {
-            refusals: count.current(now).saturating_add(1),
-            since: now,
-        };
-    }
-}
-
-/// One customer of an IPv6 provider has at least a /64 of addresses.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let bits = u128::from(address) & !u128::from(u64::MAX);
-            Ipv6Addr::from(bits).into()
-        }
-        address => address,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn address(text: &str) -> Option<SocketAddr> {
-        Some(SocketAddr::new(text.parse().unwrap(), 1))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_address_collects_refusals_and_is_forgiven_one_each_second() {
-        let (limit, remote) = (RefusalLimit::new(3), address("10.0.0.1"));
-        for _ in 0..3 {
-            assert!(limit.admits(remote));
-            limit.count(remote);
-        }
-        assert!(!limit.admits(remote));
-        assert!(limit.admits(address("10.0.0.2")) && limit.admits(None));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(limit.admits(remote));
-        limit.count(remote);
-        assert!(!limit.admits(remote));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_network_of_many_addresses_counts_as_one_and_memory_is_bounded() {
-        let limit = RefusalLimit::new(1);
-        limit.count(address("2001:db8::1"));
-        assert!(!limit.admits(address("2001:db8::ffff:2")));
-        assert!(limit.admits(address("2001:db8:0:1::1")));
-        for index in 0..2 * ADDRESSES_MAX as u32 {
-            limit.count(Some(SocketAddr::new(IpAddr::V4(index.into()), 1)));
-        }
-        assert_eq!(limit.counts.lock().unwrap().len(), ADDRESSES_MAX);
-    }
 }

@@ -20,13 +20,14 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tungstenite::handshake::derive_accept_key;
 
-use super::authorisation::{RefusalLimit, RequestInfo, remote};
+use super::authorisation::{RequestInfo, remote, remote_text};
 use super::config::WebConfig;
 use super::session::{ConnectionCut, Downlink, PostError, Sessions};
 use super::{CONTENT_TYPE, SESSION_HEADER};
 use crate::channel::{BoxFuture, Channel};
 use crate::identity::Identity;
 use crate::options::Options;
+use crate::refusal_limit::{Origin, RefusalLimit};
 use crate::websocket::{self, Role};
 
 /// Serves the web transports inside somebody's own HTTP server: a `tower` service, for axum's `route_service`, hyper,
@@ -166,7 +167,11 @@ impl Inner {
             return Ok(from_certificate);
         };
         let remote = remote(parts);
-        if !self.refusals.admits(remote) {
+        let origin = remote.map(Origin::address);
+        if origin
+            .as_ref()
+            .is_some_and(|origin| !self.refusals.admits(origin))
+        {
             return Err(Answer::with(
                 StatusCode::TOO_MANY_REQUESTS,
                 header::RETRY_AFTER,
@@ -176,7 +181,7 @@ impl Inner {
         match hook.authorise(&RequestInfo::new(parts)).await {
             Ok(identity) => Ok(identity.or(from_certificate)),
             Err(refusal) => {
-                self.refusals.count(remote);
+                origin.iter().for_each(|origin| self.refusals.count(origin));
                 tracing::debug!(?remote, ?refusal, "a request was refused");
                 let mut answer = Answer::from(refusal.status());
                 if answer.status == StatusCode::UNAUTHORIZED {
@@ -211,7 +216,7 @@ impl Inner {
             .map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
         token.set_sensitive(true);
         let excess_max = limits.downlink_queue_bytes_max;
-        let channel = session.channel(remote_text(parts), excess_max, &self.options);
+        let channel = session.channel(remote(parts), excess_max, &self.options);
         place.send(channel);
         let mut response = Response::new(WebBody(Kind::Downlink(Downlink::new(session))));
         let headers = response.headers_mut();
@@ -294,7 +299,7 @@ impl Inner {
             .clone()
             .try_reserve_owned()
             .map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-        let (remote, options) = (remote_text(parts), self.options.clone());
+        let (remote, options) = (remote(parts), self.options.clone());
         // The extensions hold what becomes the connection when the answer has left.
         let mut upgradable = Request::new(());
         *upgradable.extensions_mut() = std::mem::take(&mut parts.extensions);
@@ -302,8 +307,8 @@ impl Inner {
         tokio::spawn(async move {
             if let Ok(Ok(connection)) = timeout(options.connect_timeout, upgrading).await {
                 let io = TokioIo::new(connection);
-                let channel = websocket::channel(io, Role::Server, remote, &options);
-                place.send(channel.with_identity(identity));
+                let channel = websocket::channel(io, Role::Server, remote_text(remote), &options);
+                place.send(channel.with_address(remote).with_identity(identity));
             }
         });
         let mut response = Response::new(WebBody::empty());
@@ -314,10 +319,6 @@ impl Inner {
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         Ok(response)
     }
-}
-
-fn remote_text(parts: &Parts) -> String {
-    remote(parts).map_or_else(|| "a web client".into(), |address| address.to_string())
 }
 
 /// A header that is a list of tokens.

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -24,6 +25,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::PREFACE;
+use super::authorisation::remote_text;
 use super::pipe::{Over, Pipe, PipeReader, Taken};
 use super::session_sender::{Endable, SessionSender};
 use crate::channel::Channel;
@@ -135,7 +137,7 @@ impl Session {
 
     pub(super) fn channel(
         self: &Arc<Self>,
-        remote: String,
+        remote: Option<SocketAddr>,
         excess_max: usize,
         options: &Options,
     ) -> Channel {
@@ -143,7 +145,8 @@ impl Session {
         let sender = SessionSender::new(&self.downlink, endable, excess_max, options);
         let reader = PipeReader::new(Arc::clone(&self.uplink));
         let receiver = StreamReceiver::new(reader, options);
-        Channel::new(Box::new(sender), Box::new(receiver), remote)
+        Channel::new(Box::new(sender), Box::new(receiver), remote_text(remote))
+            .with_address(remote)
             .with_identity(self.identity.clone())
     }
 

@@ -121,7 +121,10 @@ impl Ledger {
             Event::Report(report) => {
                 assert!(report.name.starts_with("nacp:") && !report.reason.is_empty());
             }
-            Event::Room | Event::Hold { .. } | Event::Release { .. } => {}
+            Event::Room
+            | Event::Hold { .. }
+            | Event::Release { .. }
+            | Event::RegisterAsked { .. } => {}
         }
         None
     }
