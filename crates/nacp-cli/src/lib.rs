@@ -3,16 +3,20 @@
 mod args;
 pub mod captured;
 mod cmd;
+mod credentials;
 mod duration;
 mod failure;
 mod handlers;
 mod interrupt;
 mod json_argument;
+mod listening;
 pub mod notation;
 mod output;
 pub mod proxy;
 mod random;
 mod session;
+mod settings;
+mod size;
 pub mod socket;
 mod tree_hash;
 mod words;
@@ -41,6 +45,7 @@ pub fn run() -> ExitCode {
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve(args) => block_on(cmd::serve::run(args)),
+        Command::Gateway(args) => block_on(cmd::gateway::run(args)),
         Command::Call(args) => block_on(cmd::call::run(args)),
         Command::Event(args) => block_on(cmd::event::run(args)),
         Command::Sub(args) => block_on(cmd::sub::run(args)),

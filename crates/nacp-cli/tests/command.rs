@@ -10,8 +10,13 @@ mod demonstration;
 #[cfg(unix)]
 #[path = "command/freezing.rs"]
 mod freezing;
+#[cfg(unix)]
+#[path = "command/gateway.rs"]
+mod gateway;
 #[path = "command/program.rs"]
 mod program;
+#[path = "command/settings.rs"]
+mod settings;
 #[path = "command/streaming.rs"]
 mod streaming;
 #[path = "command/usage.rs"]

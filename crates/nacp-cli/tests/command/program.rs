@@ -72,8 +72,14 @@ impl Lines {
 
 /// Starts `nacp` with these arguments.
 pub fn start(args: &[&str]) -> Program {
+    start_with(args, &[])
+}
+
+/// The same, with these variables.
+pub fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Program {
     let mut child = Command::new(env!("CARGO_BIN_EXE_nacp"))
         .args(args)
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -106,7 +112,12 @@ pub fn run_with_input(args: &[&str], input: &[u8]) -> Ended {
 pub fn serve(args: &[&str]) -> (Program, String) {
     let mut all = vec!["serve", "--listen", "tcp://127.0.0.1:0"];
     all.extend(args);
-    let mut program = start(&all);
+    listening(&all)
+}
+
+/// A `nacp` that listens, and where.
+pub fn listening(args: &[&str]) -> (Program, String) {
+    let mut program = start(args);
     let line = program.line(|line| line.contains(" listens at "));
     let url = line.split(" listens at ").nth(1).unwrap().to_owned();
     (program, url)
