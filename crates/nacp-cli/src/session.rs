@@ -27,9 +27,9 @@ pub async fn start(builder: Builder) -> Result<App, Failure> {
         StartError::Listen(ListenError::Url(_) | ListenError::UnknownScheme { .. }) => {
             Failure::usage(&error)
         }
-        StartError::Listen(ListenError::NoCertificate { .. }) => {
-            Failure::usage(format_args!("{error}; give --tls-cert and --tls-key"))
-        }
+        StartError::Listen(ListenError::NoCertificate { url }) => Failure::usage(format_args!(
+            "listening at {url} needs a certificate; give --tls-cert and --tls-key"
+        )),
         _ => Failure::failed(&error),
     })
 }

@@ -15,6 +15,9 @@ mod freezing;
 mod gateway;
 #[path = "command/program.rs"]
 mod program;
+#[cfg(unix)]
+#[path = "command/security.rs"]
+mod security;
 #[path = "command/settings.rs"]
 mod settings;
 #[path = "command/streaming.rs"]

@@ -180,6 +180,12 @@ impl Program {
         self.signal(rustix::process::Signal::INT);
     }
 
+    /// As a terminal that goes away, or whoever renews certificates.
+    #[cfg(unix)]
+    pub fn hang_up(&self) {
+        self.signal(rustix::process::Signal::HUP);
+    }
+
     /// Freezes it, its connections left open, as a suspended machine does.
     #[cfg(unix)]
     pub fn stop(&self) {
