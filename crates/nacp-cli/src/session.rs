@@ -51,6 +51,9 @@ pub async fn join(settings: &Flags<Caller>, target: &Target) -> Result<App, Fail
 
 fn connect_failure(error: &ConnectError, peer: &str, target: &Target) -> Failure {
     let url = &target.connect;
+    if let Some(advice) = credentials_advice(error.reason()) {
+        return Failure::failed(format_args!("{error}, at {url}; {advice}"));
+    }
     match error {
         ConnectError::Dial(dial) => match &**dial {
             DialError::Url(_) | DialError::UnknownScheme { .. } => {
@@ -73,6 +76,22 @@ fn connect_failure(error: &ConnectError, peer: &str, target: &Target) -> Failure
             ))
         }
         _ => Failure::failed(format_args!("{error}, at {url}")),
+    }
+}
+
+/// What to show to a server that wants to know who we are.
+fn credentials_advice(reason: &str) -> Option<&'static str> {
+    match reason {
+        "client-certificate-missing" => {
+            Some("show a certificate with --tls-client-cert and --tls-client-key")
+        }
+        "identity-not-allowed" | "identity-not-listed" => {
+            Some("choose an --id that this certificate or token may have")
+        }
+        "certificate-unknown-issuer" => Some("name the authority that you trust with --tls-roots"),
+        _ if reason.ends_with("-401") => Some("show a token with --bearer-token-file"),
+        _ if reason.ends_with("-403") => Some("show another token with --bearer-token-file"),
+        _ => None,
     }
 }
 

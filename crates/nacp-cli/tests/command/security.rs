@@ -77,7 +77,7 @@ fn over_every_transport_with_tls_the_certificate_is_verified() {
         let url = localhost(&url).replace("wss", dial);
         let roots = authority.roots();
         assert_eq!(call(&url, &["--tls-roots", &roots]).succeeded(), ["7"]);
-        call(&url, &[]).failed(1, &["certificate"]);
+        call(&url, &[]).failed(1, &["certificate", "--tls-roots"]);
         let other = Authority::new("two");
         call(&url, &["--tls-roots", &other.roots()]).failed(1, &["certificate"]);
     }
@@ -131,7 +131,7 @@ fn with_mutual_tls_an_app_id_belongs_to_its_certificate() {
     as_app(&url, &reports, "weekly").failed(1, &["identity-not-allowed"]);
     as_app(&url, &billing, "daily").failed(1, &["identity-not-allowed"]);
     assert_eq!(as_app(&url, &billing, "weekly").succeeded(), ["7"]);
-    call(&url, &["--tls-roots", &roots]).failed(1, &["world"]);
+    call(&url, &["--tls-roots", &roots]).failed(1, &["--tls-client-cert"]);
 
     let (_world, url) = listening(&["serve", "--config", &config, "--only-identities"]);
     let url = localhost(&url);
@@ -168,7 +168,7 @@ fn a_token_opens_the_door_and_names_who_shows_it() {
         assert_eq!(show(&billing, "monthly").succeeded(), ["7"]);
         show(&billing, "daily").failed(1, &["identity-not-allowed"]);
         show(&wrong, "daily").failed(1, &["403"]);
-        call(&url, &[]).failed(1, &["401"]);
+        call(&url, &[]).failed(1, &["401", "--bearer-token-file"]);
         let args = [
             "call",
             "world",
