@@ -149,6 +149,20 @@ fn gw_4_another_app_over_the_same_connection_is_refused_alone() {
 }
 
 #[test]
+fn an_app_that_we_dialled_may_not_bring_in_others_unasked() {
+    let mut rig = asking();
+    let peer = rig.dial("world");
+    let register = rig.out(peer).remove(0).id;
+    let registered = Rig::registration(None, &[], false);
+    rig.answer(peer, "world", &register, None, &registered);
+    let online = |event: &Event| matches!(event, Event::Online { .. });
+    assert!(rig.events().iter().any(online), "whom we dial we want");
+    asked(&mut rig, peer, "intruder");
+    rig.nacp.admit_register(rig.now, peer, Err::<(), _>("no"));
+    assert_eq!(rig.nacp.snapshot().links.len(), 1);
+}
+
+#[test]
 fn an_answer_that_is_late_doubled_or_for_nobody_changes_nothing() {
     let mut rig = asking();
     let peer = rig.accept();

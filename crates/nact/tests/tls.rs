@@ -163,7 +163,7 @@ async fn the_names_of_a_verified_client_are_the_identity_of_the_channel() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_certificate_or_with_a_strange_one_is_told() {
+async fn a_client_without_a_certificate_or_with_a_strange_or_expired_one_is_told() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = TlsConfig::default()
         .with_certificate(authority.issue("localhost"))
@@ -173,9 +173,16 @@ async fn a_client_without_a_certificate_or_with_a_strange_one_is_told() {
     let strange = without
         .clone()
         .with_client_certificate(other.issue("reports.example"));
+    let mut params = params("reports.example");
+    params.not_after = date_time_ymd(2001, 1, 1);
+    let (chain, key) = authority.issue_pem(params);
+    let expired = without
+        .clone()
+        .with_client_certificate(Certificate::from_pem(&chain, &key).unwrap());
     for (client, reason) in [
         (without, "client-certificate-missing"),
         (strange, "own-certificate-refused"),
+        (expired, "own-certificate-refused"),
     ] {
         for scheme in ["wss", "https"] {
             let error = refusal(scheme, server.clone(), client.clone()).await;

@@ -113,8 +113,11 @@ pub enum ConnectError {
     /// No connection came about.
     #[error("{0}")]
     Dial(std::sync::Arc<DialError>),
-    /// The remote said no: `appId-in-use`, `version-mismatch`, `multi-gateway`, `dual-gateway`, …
-    #[error("{app:?} refused the register: {reason}")]
+    /// The remote said no: `appId-in-use`, `version-mismatch`, `multi-gateway`, `dual-gateway`; because of its
+    /// [`identities`](crate::Builder::identities), `identity-not-allowed` or `gateway-not-allowed`; or what its
+    /// [`authorize`](crate::Builder::authorize) hook gave as the reason. `refused-too-often`: it looks at nothing more
+    /// before some time has passed.
+    #[error("{app:?} refused the register: {reason}{}", advice(reason))]
     Refused {
         /// Who was dialled.
         app: String,
@@ -144,6 +147,19 @@ pub enum ConnectError {
     /// [`disconnect`](crate::App::disconnect), a shutdown, or the App's end came first.
     #[error("the attempt to connect was given up")]
     GivenUp,
+}
+
+/// What to do about a refusal, to be put behind its reason.
+fn advice(reason: &str) -> &'static str {
+    match reason {
+        "identity-not-allowed" => {
+            "; there this App ID belongs to another identity, or this identity to other App IDs: use the certificate or \
+             token of this App ID"
+        }
+        "gateway-not-allowed" => "; no Gateway may register there: have that App dial this one",
+        "refused-too-often" => "; wait some seconds, and find out why it was refused before",
+        _ => "",
+    }
 }
 
 impl ConnectError {

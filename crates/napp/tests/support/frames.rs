@@ -26,22 +26,55 @@ pub struct RawPeer {
 }
 
 impl RawPeer {
-    /// Connects and registers, as a peer without any extension does.
-    pub async fn register(id: &str, to: &str, url: &str) -> Self {
-        let mut peer = Self {
+    async fn connect(id: &str, to: &str, url: &str) -> Self {
+        Self {
             stream: TcpStream::connect(address(url)).await.unwrap(),
             id: id.to_owned(),
             to: to.to_owned(),
             sent: 0,
-        };
+        }
+    }
+
+    /// Connects and registers, as a peer without any extension does.
+    pub async fn register(id: &str, to: &str, url: &str) -> Self {
+        let mut peer = Self::connect(id, to, url).await;
         let registration = Payload::encode(&Registration::default()).unwrap();
         peer.ask(Meta::Register, &registration).await;
+        peer
+    }
+
+    /// The same, but asks something in the same write, and waits for both responses.
+    pub async fn register_and_ask(
+        id: &str,
+        to: &str,
+        url: &str,
+        meta: Meta<'_>,
+        payload: &Payload,
+    ) -> Self {
+        let mut peer = Self::connect(id, to, url).await;
+        let registration = Payload::encode(&Registration::default()).unwrap();
+        let (register, first) = peer.frame(Meta::Register, Some(&registration));
+        let (request, second) = peer.frame(meta, Some(payload));
+        let both = [first, second].concat();
+        peer.stream.write_all(&both).await.unwrap();
+        peer.wait_for(&register).await;
+        peer.wait_for(&request).await;
         peer
     }
 
     /// Sends and waits for the ok response; acknowledges what comes until then.
     pub async fn ask(&mut self, meta: Meta<'_>, payload: &Payload) {
         let id = self.send(meta, Some(payload)).await;
+        self.wait_for(&id).await;
+    }
+
+    /// Acts as if it were another App behind this connection from now on.
+    pub fn pretend(&mut self, id: &str, to: &str) {
+        self.id = id.to_owned();
+        self.to = to.to_owned();
+    }
+
+    async fn wait_for(&mut self, id: &str) {
         loop {
             let body = read_frame(&mut self.stream).await;
             let message = decode(&body).unwrap();
@@ -66,7 +99,13 @@ impl RawPeer {
         }
     }
 
-    async fn send(&mut self, meta: Meta<'_>, payload: Option<&Payload>) -> String {
+    pub async fn send(&mut self, meta: Meta<'_>, payload: Option<&Payload>) -> String {
+        let (id, frame) = self.frame(meta, payload);
+        self.stream.write_all(&frame).await.unwrap();
+        id
+    }
+
+    fn frame(&mut self, meta: Meta<'_>, payload: Option<&Payload>) -> (String, Vec<u8>) {
         self.sent += 1;
         let id = format!("{}-{}", self.id, self.sent);
         let head = Head {
@@ -87,8 +126,7 @@ impl RawPeer {
             body: size,
         };
         let frame = [header.encode().as_slice(), &body].concat();
-        self.stream.write_all(&frame).await.unwrap();
-        id
+        (id, frame)
     }
 }
 

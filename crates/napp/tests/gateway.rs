@@ -1,0 +1,103 @@
+//! A Gateway over real sockets: who lies about his name, and who calls somebody that is not there.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nacp::message::Meta;
+use nacp::{Payload, RequestKind};
+use napp::{App, CallError};
+use support::frames::RawPeer;
+use support::{is_dropped, quiet, until};
+
+/// Far beyond what anything here takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+async fn gateway() -> (App, String) {
+    let gateway = quiet("gateway").gateway(true);
+    let gateway = gateway.listen("tcp://127.0.0.1:0").unwrap();
+    let gateway = gateway.start().await.unwrap();
+    let url = gateway.local_urls()[0].clone();
+    (gateway, url)
+}
+
+#[tokio::test]
+async fn gw_4_a_forged_sender_gets_nothing_through_a_gateway() {
+    let (gateway, url) = gateway().await;
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&served);
+    let world = quiet("world").ability_with("double", move |ctx: napp::AbilityContext, n: u32| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async move { Ok(format!("{} for {}", 2 * n, ctx.from())) }
+    });
+    let world = world.start().await.unwrap();
+    let hello = quiet("hello").start().await.unwrap();
+    for app in [&world, &hello] {
+        app.connect("gateway", &url).await.unwrap();
+    }
+    let mut errors = gateway.listen("nacp:internal:route:error").unwrap();
+    let mut mallory = RawPeer::register("mallory", "gateway", &url).await;
+    let request = Meta::Request {
+        kind: RequestKind::Ability,
+        target: Some("double".into()),
+    };
+    let four = Payload::encode(&4u32).unwrap();
+    // As somebody who is there, as nobody, as the Gateway itself, and as the receiver.
+    for forged in ["hello", "nobody", "gateway", "world"] {
+        mallory.pretend(forged, "world");
+        mallory.send(request.clone(), Some(&four)).await;
+        let error = tokio::time::timeout(LIMIT, errors.next()).await.unwrap();
+        let error: std::collections::BTreeMap<String, napp::Value> =
+            error.unwrap().decode().unwrap();
+        assert_eq!(error["reason"], napp::Value::Text("from-mismatch".into()));
+    }
+    // In its own name it is served, after all of that on the same connection; and so are others.
+    mallory.pretend("mallory", "world");
+    mallory.ask(request, &four).await;
+    let answer = hello.call::<_, String>("world", "double", &4u32).await;
+    assert_eq!(answer.unwrap(), "8 for hello");
+    assert_eq!(served.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn gw_6_link_16_a_call_to_an_app_that_the_gateway_does_not_know_ends_at_once() {
+    let (_gateway, url) = gateway().await;
+    let hello = quiet("hello").start().await.unwrap();
+    hello.connect("gateway", &url).await.unwrap();
+    let call = hello.call::<_, u32>("nobody", "double", &4u32);
+    let error = tokio::time::timeout(LIMIT, call)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        matches!(&error, CallError::NotOk { why, .. } if why == "no-route"),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn link_16_a_call_through_a_gateway_to_an_app_that_is_silent_ends_with_its_grace() {
+    let (_gateway, url) = gateway().await;
+    let hello = quiet("hello")
+        .ack_timeout(Duration::from_millis(100))
+        .reconnect_grace(Duration::from_millis(200));
+    let hello = hello.start().await.unwrap();
+    hello.connect("gateway", &url).await.unwrap();
+    // It reads nothing from now on.
+    let _silent = RawPeer::register("silent", "gateway", &url).await;
+    let mut link = hello.link("silent").unwrap();
+    let call = hello.call::<_, u32>("silent", "double", &4u32);
+    let error = tokio::time::timeout(LIMIT, call)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(error, CallError::PeerGone);
+    until(&mut link, is_dropped).await;
+    assert_eq!(
+        hello.connected_apps().len(),
+        1,
+        "the Gateway is still there"
+    );
+}
