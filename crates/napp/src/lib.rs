@@ -43,6 +43,44 @@
 //! Every future of this crate may be dropped at any time: that ends its own wait, tears no message and loses nothing else.
 //! Dropping an [`EventCall`] aborts its handler, dropping a [`Subscription`] ends it, dropping the last [`App`] ends all.
 //!
+//! # Who may come in
+//! Everybody, as in the base protocol, until the App says otherwise; one that listens beyond its own machine in plaintext
+//! and says nothing warns of that once, when it starts. What a connection proves (a client's certificate, a token of the
+//! web transport's hook) is its [`Identity`]:
+//! - [`Builder::identities`] says which identity may have which App IDs;
+//! - [`Builder::authorize`] asks a hook about every [`Registration`];
+//! - who is refused reads why in [`ConnectError::Refused`], nothing is kept of it, and who is refused too often is refused
+//!   unheard ([`Builder::refusals_max`]).
+//!
+//! An App ID is bound to its connection: nobody else can send in its name, but our own Gateway, which speaks for all.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let made = rcgen::generate_simple_self_signed(["localhost".into()])?;
+//! # let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+//! # let roots = chain.clone();
+//! use nact::tls::{Certificate, Tls, TlsConfig};
+//! use napp::{App, Refusal, Transports};
+//! let mut transports = Transports::default();
+//! transports.register(Tls::new(
+//!     TlsConfig::default()
+//!         .with_certificate(Certificate::from_pem(&chain, &key)?)
+//!         .with_client_roots_pem(&roots)?, // who has no certificate of these does not even connect
+//! ));
+//! let hub = App::builder("hub")
+//!     .gateway(true)
+//!     .transports(transports)
+//!     .listen("tls://localhost:0")?
+//!     .identities([("reports.example", ["reports"]), ("billing.example", ["billing"])])
+//!     .authorize(|who| match who.identity() {
+//!         Some(identity) if identity.has_name("retired.example") => Err(Refusal::new("retired")),
+//!         _ => Ok(()),
+//!     })
+//!     .start().await?;
+//! # drop(hub);
+//! # Ok(()) }
+//! ```
+//!
 //! # What is bounded
 //! Everything: queues (CAP-1: 1,024 messages and 4 GiB in each of two tables), unread chunks and hits, handlers at a time,
 //! connections without a register, the time that a shutdown takes. [`Builder`] has the limits and their defaults.
