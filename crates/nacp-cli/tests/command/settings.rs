@@ -197,3 +197,16 @@ fn help_explains_every_limit_with_its_default_and_what_happens_there() {
         assert!(help.contains(fixed), "{fixed}");
     }
 }
+
+#[test]
+fn the_file_in_the_readme_works() {
+    let readme = include_str!("../../../../README.md");
+    let example = readme.split("```toml\n").nth(1).expect("it is there");
+    let (_dir, path) = file(example.split("```").next().unwrap());
+    let ended = run(&["gateway", "--print-config", "--config", &path]);
+    let lines = ended.succeeded();
+    let from_file = lines.iter().filter(|line| line.contains(&path)).count();
+    let keys = example.split("```").next().unwrap();
+    let keys = keys.parse::<toml::Table>().unwrap().len();
+    assert_eq!(from_file, keys, "{lines:#?}");
+}
