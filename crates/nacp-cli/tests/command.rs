@@ -14,6 +14,7 @@ mod freezing;
 #[path = "command/gateway.rs"]
 mod gateway;
 #[path = "command/program.rs"]
+#[cfg_attr(unix, expect(dead_code, reason = "other tests need more of it"))]
 mod program;
 #[cfg(unix)]
 #[path = "command/security.rs"]

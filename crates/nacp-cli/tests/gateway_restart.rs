@@ -22,7 +22,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// No other wait comes near it unless something hangs.
 const HANG: Duration = Duration::from_secs(120);
 
-/// Each App has a connection, and the test some more. Many systems allow 1,024 unless they are asked for more.
+/// Each App has a connection, and the test some more. Many systems allow 1,024 unless they are asked for more. The Gateway
+/// asks for itself.
 fn ask_for_file_descriptors() {
     let wanted = APPS as u64 + 200;
     let mut limit = getrlimit(Resource::Nofile);
@@ -121,7 +122,8 @@ impl Wait {
 #[test]
 fn b66_a_gateway_is_killed_and_a_thousand_apps_are_back_within_thirty_seconds() {
     ask_for_file_descriptors();
-    let (gateway, url) = program::listening(&["gateway", "--listen", "tcp://127.0.0.1:0"]);
+    let (gateway, url) =
+        program::listening_with_few_files(&["gateway", "--listen", "tcp://127.0.0.1:0"]);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -142,7 +144,7 @@ fn b66_a_gateway_is_killed_and_a_thousand_apps_are_back_within_thirty_seconds() 
         queue(&apps)
     });
     let clock = Instant::now();
-    let (_gateway, _) = program::listening(&["gateway", "--listen", &url]);
+    let (_gateway, _) = program::listening_with_few_files(&["gateway", "--listen", &url]);
     wait.until(are(&apps, |status| {
         matches!(status, LinkStatus::Online { .. })
     }));

@@ -77,9 +77,13 @@ pub fn start(args: &[&str]) -> Program {
 
 /// The same, with these variables.
 pub fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Program {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_nacp"))
-        .args(args)
-        .envs(variables.iter().copied())
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nacp"));
+    command.args(args).envs(variables.iter().copied());
+    begin(command)
+}
+
+fn begin(mut command: Command) -> Program {
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -117,7 +121,20 @@ pub fn serve(args: &[&str]) -> (Program, String) {
 
 /// A `nacp` that listens, and where.
 pub fn listening(args: &[&str]) -> (Program, String) {
-    let mut program = start(args);
+    listens(start(args))
+}
+
+/// The same, where a program may have only 256 files open unless it asks for more.
+#[cfg(unix)]
+pub fn listening_with_few_files(args: &[&str]) -> (Program, String) {
+    let mut command = Command::new("sh");
+    let script = "ulimit -Sn 256 && exec \"$0\" \"$@\"";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_nacp")]);
+    command.args(args);
+    listens(begin(command))
+}
+
+fn listens(mut program: Program) -> (Program, String) {
     let line = program.line(|line| line.contains(" listens at "));
     let url = line.split(" listens at ").nth(1).unwrap().to_owned();
     (program, url)
