@@ -111,6 +111,10 @@ impl<const LIST: usize> List<LIST> {
         self.first
     }
 
+    pub(crate) fn last(&self) -> Option<Key> {
+        self.last
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }

@@ -101,7 +101,7 @@ impl Nacp {
         let Some(waiter) = self.waiters.remove(&seq) else {
             return;
         };
-        self.links[waiter.link].waiters.remove(&seq);
+        self.links[waiter.link].waiters.remove(seq);
         self.timers.disarm(Subject::Call(seq));
         if !matches!(outcome, Outcome::Response { .. }) {
             self.withdraw(seq);
@@ -170,7 +170,7 @@ impl Nacp {
         let Some(waiter) = self.waiters.remove(&call.0) else {
             return false;
         };
-        self.links[waiter.link].waiters.remove(&call.0);
+        self.links[waiter.link].waiters.remove(call.0);
         self.timers.disarm(Subject::Call(call.0));
         let left = !self.is_queued(call);
         let queued = self

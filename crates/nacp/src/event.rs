@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::message::{AppId, Encoded, MessageId, Payload, Registration, RequestKind, SignalKind};
+use crate::message::{
+    AppId, Encoded, MessageId, Payload, Registration, RequestKind, SignalKind, Target,
+};
 use crate::time::Instant;
 
 /// One transport connection, named by the driver. Never reused.
@@ -232,7 +234,7 @@ pub enum Event {
         /// Event or ability.
         kind: RequestKind,
         /// The handler's name.
-        target: Option<String>,
+        target: Option<Target>,
         /// What it is asked with.
         payload: Payload,
         /// Whether chunks of its stream are lossless (MSG-11).

@@ -134,13 +134,14 @@ impl Nacp {
                         _ => false,
                     })
             };
-            let Some(seq) = over
+            let Some(key) = over
                 .then(|| forwarded(true).or_else(|| forwarded(false)))
                 .flatten()
             else {
                 return;
             };
-            let outgoing = self.outbox.get(seq).expect("found just now");
+            let outgoing = self.outbox.record(key);
+            let seq = outgoing.seq;
             let reason = if outgoing.class.is_notify() {
                 "notify-evicted"
             } else {

@@ -5,16 +5,31 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-use crate::message::MessageId;
 use crate::message::ack::{PREFIX_LENGTH, parts_of};
+use crate::message::{InlineId, MessageId};
 
 /// Gives out ids and tokens.
 #[derive(Debug)]
 pub(crate) struct Identity {
     random: ChaCha8Rng,
-    prefix: [u8; PREFIX_LENGTH],
+    prefix: String,
     last_seq: u64,
+    /// The ids from `stem_of` × 256 on, without their last two digits.
+    stem: InlineId,
+    stem_of: u64,
 }
+
+/// The two digits of every byte.
+const PAIRS: &str = "\
+    000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\
+    202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f\
+    404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f\
+    606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f\
+    808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f\
+    a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf\
+    c0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedf\
+    e0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff\
+";
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
@@ -22,8 +37,10 @@ impl Identity {
     pub(crate) fn new(seed: [u8; 32]) -> Self {
         let mut identity = Self {
             random: ChaCha8Rng::from_seed(seed),
-            prefix: [0; PREFIX_LENGTH],
+            prefix: String::new(),
             last_seq: 0,
+            stem: InlineId::new(),
+            stem_of: 0,
         };
         identity.renew_prefix();
         identity
@@ -41,8 +58,8 @@ impl Identity {
     }
 
     fn renew_prefix(&mut self) {
-        let prefix = self.text(PREFIX_LENGTH);
-        self.prefix.copy_from_slice(prefix.as_bytes());
+        self.prefix = self.text(PREFIX_LENGTH);
+        self.stem_of = 0;
     }
 
     /// A token of 130 random bits.
@@ -64,20 +81,18 @@ impl Identity {
     pub(crate) fn next(&mut self) -> (u64, MessageId) {
         self.last_seq += 1;
         let seq = self.last_seq;
-        // By hand: an id is made for every message, and formatting costs ten times as much.
-        let digits = (67 - seq.leading_zeros() as usize) / 4;
-        let mut bytes = [0; PREFIX_LENGTH + 1 + 16];
-        bytes[..PREFIX_LENGTH].copy_from_slice(&self.prefix);
-        bytes[PREFIX_LENGTH] = b'-';
-        let mut rest = seq;
-        for place in bytes[PREFIX_LENGTH + 1..][..digits].iter_mut().rev() {
-            *place = b"0123456789abcdef"[(rest & 15) as usize];
-            rest >>= 4;
+        if seq < 256 {
+            return (seq, MessageId::from(&*format!("{}-{seq:x}", self.prefix)));
         }
-        (
-            seq,
-            MessageId::from_ascii(&bytes[..PREFIX_LENGTH + 1 + digits]),
-        )
+        // An id is made for every message: only one in 256 is formatted.
+        if self.stem_of != seq >> 8 {
+            self.stem_of = seq >> 8;
+            let stem = format!("{}-{:x}", self.prefix, self.stem_of);
+            self.stem = InlineId::from(&stem).expect("it has 14 + 1 + 14 bytes at most");
+        }
+        let mut id = self.stem;
+        id.push_str(&PAIRS[(seq & 255) as usize * 2..][..2]);
+        (seq, MessageId::from(id))
     }
 
     /// The next sequence number, for what needs no id.
@@ -115,7 +130,7 @@ mod tests {
     #[test]
     fn an_id_carries_its_sequence_number() {
         let mut identity = Identity::new([7; 32]);
-        for expected in 1..100 {
+        for expected in 1..70_000 {
             let (seq, id) = identity.next();
             assert_eq!((seq, seq_of(id.as_str())), (expected, Some(expected)));
         }

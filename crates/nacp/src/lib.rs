@@ -87,6 +87,7 @@ pub mod pattern;
 mod peers;
 mod route;
 mod send;
+mod seq_set;
 mod serving;
 mod snapshot;
 mod subs;
@@ -117,7 +118,8 @@ pub use event::{
 };
 pub use link::{Features, LinkState, Reach};
 pub use message::{
-    AppId, Declaration, Declared, InvalidAppId, MessageId, Payload, RequestKind, SignalKind, Value,
+    AppId, Declaration, Declared, InvalidAppId, MessageId, Payload, RequestKind, SignalKind,
+    Target, Value,
 };
 pub use serving::Answer;
 pub use snapshot::{LinkSnapshot, QueueSize, Snapshot, Undelivered};
@@ -227,6 +229,16 @@ impl Nacp {
     /// The message id of an open call, under which its stream and signals go on the wire.
     pub fn call_message_id(&self, call: CallId) -> Option<&MessageId> {
         self.waiters.get(&call.0).map(|waiter| &waiter.id)
+    }
+
+    /// Whether this request still waits for our answer.
+    pub fn is_serving(&self, serving: ServingId) -> bool {
+        self.serving.contains_key(&serving.0)
+    }
+
+    /// The App of this ID, if there is a link to it; saves making the ID anew.
+    pub fn known_app(&self, app: &str) -> Option<&AppId> {
+        self.links.find(app).map(|key| &self.links[key].app)
     }
 
     /// The connection over which `app` is reached now.

@@ -70,7 +70,7 @@ impl Nacp {
         link.owed.extend(lost);
         self.mark_ready(key);
         let mut given_up = Vec::new();
-        for &seq in &self.links[key].waiters {
+        for seq in self.links[key].waiters.sorted() {
             let waiter = self.waiters.get_mut(&seq).expect("both tables have it");
             let lost = !waiter.acked && self.outbox.get(seq).is_none();
             if lost && std::mem::replace(&mut waiter.doubted, true) {
@@ -101,7 +101,8 @@ impl Nacp {
         link.probe_due = true;
         self.timers.arm(Subject::Probe(key), now + wait);
         self.enforce_backlog_caps();
-        let first = self.outbox.first(&self.links[key].queues.backlog);
+        let first = self.links[key].queues.backlog.first();
+        let first = first.map(|first| self.outbox.record(first));
         if first.is_some_and(|first| !first.class.needs_ack()) {
             // A plain notify is never ACKed: as a probe it would be lost, and what comes behind it never leave.
             for seq in self.outbox.seqs(&self.links[key].queues.control) {

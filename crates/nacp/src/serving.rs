@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::arena::Key;
 use crate::event::{CallId, Event, SendId, ServingId};
 use crate::link::Debt;
-use crate::message::{Envelope, MessageId, Meta, Payload, RequestKind};
+use crate::message::{Envelope, MessageId, Meta, Payload, RequestKind, Target};
 use crate::outbox::Class;
 use crate::peers::Urgent;
 use crate::send::Draft;
@@ -138,7 +138,7 @@ impl Nacp {
             from: self.links[link].app.clone(),
             id,
             kind,
-            target: target.map(str::to_owned),
+            target: target.map(Target::from),
             payload: envelope.payload_of(bytes),
             lossless,
         });
@@ -236,7 +236,7 @@ impl Nacp {
         // The answer may push out a chunk of its own stream: from here on, such a loss concerns the answer.
         let seq = self.enqueue(now, link, draft, |nacp, _, _| {
             nacp.serving.remove(&serving.0);
-            nacp.links[link].serving.remove(&serving.0);
+            nacp.links[link].serving.remove(serving.0);
             if kind == RequestKind::Event {
                 nacp.forget_event(link, &parent, serving.0);
             }
@@ -347,8 +347,9 @@ impl Nacp {
     pub(crate) fn tell_taken_again(&mut self, link: Key) {
         let taken: Vec<_> = self.links[link]
             .waiters
-            .iter()
-            .map(|seq| &self.waiters[seq])
+            .sorted()
+            .into_iter()
+            .map(|seq| &self.waiters[&seq])
             .filter(|waiter| waiter.taken > 0)
             .map(|waiter| (waiter.id.clone(), waiter.taken))
             .collect();

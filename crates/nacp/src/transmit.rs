@@ -101,10 +101,11 @@ impl Nacp {
             }
             Urgent::Control { link, seq } => {
                 // Its link may have gone offline since.
-                self.outbox
-                    .get(seq)
-                    .filter(|outgoing| outgoing.link == link)?;
-                let outgoing = self.outbox.submit(&mut self.links[link].queues, seq);
+                let key = self.outbox.locate(seq)?;
+                if self.outbox.record(key).link != link {
+                    return None;
+                }
+                let outgoing = self.outbox.submit(&mut self.links[link].queues, key);
                 // Of the control messages only the answer to a register, with all that we declare, can be large.
                 if outgoing.bytes > self.config.large_message_bytes as u64
                     && let Some(state) = self.peers.get_mut(peer)
@@ -156,20 +157,20 @@ impl Nacp {
         }
         self.links[key].ready = false;
         self.pay_debts(now, key);
-        let seq = self.next_of(key)?;
-        if !self.pending_has_room_for(seq) {
+        let next = self.next_of(key)?;
+        if !self.pending_has_room_for(next) {
             self.starved.insert(key);
             return None;
         }
         let link = &mut self.links[key];
         link.probe_due = false;
-        let outgoing = self.outbox.submit(&mut link.queues, seq);
+        let outgoing = self.outbox.submit(&mut link.queues, next);
         let transmit = Transmit {
-            token: seq,
+            token: outgoing.seq,
             message: outgoing.encoded.clone(),
         };
         if outgoing.bytes > self.config.large_message_bytes as u64 {
-            link.large.push((seq, outgoing.source));
+            link.large.push((outgoing.seq, outgoing.source));
         }
         self.tell_room();
         self.mark_ready(key);
@@ -191,32 +192,31 @@ impl Nacp {
     }
 
     /// The first message of the Backlog that may leave now.
-    fn next_of(&self, key: Key) -> Option<u64> {
+    fn next_of(&self, key: Key) -> Option<Key> {
         let link = &self.links[key];
         let in_flight = link.queues.submitted.len() + link.queues.pending.len();
         if (link.cautious || link.probe_due) && in_flight > 0 {
             return None;
         }
-        let first = self.outbox.first(&link.queues.backlog)?;
+        let next = link.queues.backlog.first()?;
+        let first = self.outbox.record(next);
         if link.probe_due && !first.class.needs_ack() {
             return None; // a heartbeat is the probe
         }
         if link.large.is_empty() {
-            return Some(first.seq);
+            return Some(next);
         }
         let free = |outgoing: &Outgoing| may_pass(link, outgoing, self.config.large_message_bytes);
         if link.forwarded.messages == 0 {
             // All of one pair: nothing can pass.
-            return Some(first)
-                .filter(|first| free(first))
-                .map(|first| first.seq);
+            return free(first).then_some(next);
         }
         self.outbox.find(&link.queues.backlog, LOOKAHEAD, free)
     }
 
     /// CAP-6: what is submitted will need its place in AckPending. A message alone always fits.
-    fn pending_has_room_for(&self, seq: u64) -> bool {
-        let outgoing = self.outbox.get(seq).expect("the first of a Backlog");
+    fn pending_has_room_for(&self, next: Key) -> bool {
+        let outgoing = self.outbox.record(next);
         if self.config.overflow == Overflow::Evict || !outgoing.class.needs_ack() {
             return true;
         }
@@ -310,19 +310,19 @@ impl Nacp {
         if state.close_on.is_some_and(|last| last == token) {
             return self.end_goodbye(now, peer);
         }
-        let Some(outgoing) = self
-            .outbox
-            .get(token)
-            .filter(|outgoing| outgoing.place == Place::Submitted)
-        else {
+        let Some(record) = self.outbox.locate(token) else {
             return;
         };
+        let outgoing = self.outbox.record(record);
+        if outgoing.place != Place::Submitted {
+            return;
+        }
         let key = outgoing.link;
         if self.links[key].peer().is_some_and(|bound| bound != peer) {
             return;
         }
         let link = &mut self.links[key];
-        if let Some(complete) = self.outbox.accept(&mut link.queues, token, now) {
+        if let Some(complete) = self.outbox.accept(&mut link.queues, record, now) {
             if complete.source.is_some() {
                 link.forwarded.sub(complete.bytes);
             }

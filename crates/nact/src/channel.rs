@@ -215,8 +215,8 @@ pub struct Channel {
     pub receiver: Box<dyn Receiver>,
     /// Describes the remote for people: an address, a path, a name. Nothing to compare or parse; never a credential.
     pub remote: String,
-    /// The remote's address, where there is one: of an accepted connection, for whoever counts or limits. Behind a proxy,
-    /// the proxy's.
+    /// The remote's address, where the transport has one; always so on the accepting side of a network transport, for
+    /// whoever counts or limits. Behind a proxy, the proxy's.
     pub address: Option<SocketAddr>,
     /// Who the remote proved to be: by its verified certificate, or to the authorisation hook. For whoever binds remotes
     /// to what they may do. On the dialling side `None`: the name that was dialled is what the server proved.

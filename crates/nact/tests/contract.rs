@@ -39,6 +39,7 @@ macro_rules! contract {
                 listening::a_place_is_free_again_when_its_listener_is_gone,
                 listening::several_channels_of_one_listener_are_independent,
                 listening::a_dropped_accept_loses_no_connection,
+                listening::an_accepted_channel_has_the_address_that_its_remote_text_tells,
             );
         }
     };

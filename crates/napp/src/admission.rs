@@ -297,6 +297,77 @@ impl Admission {
 mod tests {
     use super::*;
 
+    fn app(name: &str) -> AppId {
+        AppId::new(name).unwrap()
+    }
+
+    fn wants(name: &str, address: &str, identity: Option<Identity>) -> Registration {
+        let caller = Caller {
+            remote: address.to_owned(),
+            address: address.parse().ok(),
+            identity,
+            listener: None,
+        };
+        let asked = Asked {
+            app: app(name),
+            registration: Box::default(),
+        };
+        Registration::new(asked, &Arc::new(caller))
+    }
+
+    fn reason(admission: &Admission, registration: &Registration) -> String {
+        let verdict = admission.decide(registration);
+        verdict.map_or_else(|refusal| refusal.reason().to_owned(), |()| "ok".to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_are_counted_by_identity_else_by_address_else_by_name() {
+        let mut admission = Admission::default();
+        admission.limit_refusals(1);
+        admission.add_hook(|_| Err("no".into()));
+        let named = |name: &str| Some(Identity::new(name));
+        for (address, identity, expected) in [
+            ("10.0.0.1:1", named("reports"), "no"),
+            ("10.0.0.2:1", named("reports"), "refused-too-often"),
+            ("10.0.0.1:1", named("billing"), "no"),
+            ("10.0.0.1:1", None, "no"),
+            ("10.0.0.1:2", None, "refused-too-often"),
+            ("10.0.0.1:1", Some(Identity::default()), "refused-too-often"),
+            ("10.0.0.2:1", None, "no"),
+            ("unix:a (process 1)", None, "no"),
+            ("unix:a (process 1)", None, "refused-too-often"),
+            ("unix:a (process 2)", None, "no"),
+        ] {
+            let registration = wants("hello", address, identity.clone());
+            assert_eq!(
+                reason(&admission, &registration),
+                expected,
+                "{address} {identity:?}"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_name_of_an_identity_adds_its_app_ids_and_lists_add_up() {
+        let mut admission = Admission::default();
+        admission.list("reports".into(), [app("reports")]);
+        admission.list("reports".into(), [app("reports-2")]);
+        admission.list("both.example".into(), [app("shared")]);
+        admission.list("empty".into(), []);
+        let mut identity = Identity::new("reports");
+        identity.dns_names = vec!["both.example".into(), "unlisted.example".into()];
+        let may = |name: &str, identity: Option<&Identity>| {
+            reason(&admission, &wants(name, "10.0.0.1:1", identity.cloned())) == "ok"
+        };
+        for name in ["reports", "reports-2", "shared"] {
+            assert!(may(name, Some(&identity)) && !may(name, None));
+        }
+        assert!(!may("hello", Some(&identity)) && may("hello", None));
+        assert!(may("hello", Some(&Identity::new("Reports"))), "unlisted");
+        assert!(!may("reports", Some(&Identity::new("Reports"))));
+        assert!(!may("hello", Some(&Identity::new("empty"))), "may nothing");
+    }
+
     #[test]
     fn a_reason_is_cut_between_characters() {
         let refusal = Refusal::from(format!("x{}", "ä".repeat(1_000)));

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::bus::Audience;
 use crate::driver::{Visit, payload};
 use crate::link::LinkStatus;
-use crate::serving::{ServingCell, Signal};
+use crate::serving::{Arrival, Signal};
 
 /// `peerId` on the bus is text.
 pub(crate) fn peer_name(peer: PeerId) -> String {
@@ -177,11 +177,11 @@ impl Visit<'_> {
         });
     }
 
-    pub(crate) fn announce_answer(&mut self, cell: &ServingCell, answer: &Answer) {
+    pub(crate) fn announce_answer(&mut self, arrival: &Arrival, answer: &Answer) {
         if !self.is_heard() {
             return;
         }
-        let name = format!("nacp:{}:{}:response", cell.kind.as_str(), cell.id);
+        let name = format!("nacp:{}:{}:response", arrival.kind.as_str(), arrival.id);
         self.announce(&name, Audience::All, || {
             payload(&AnswerEvent {
                 result: &answer.payload,
@@ -191,11 +191,11 @@ impl Visit<'_> {
         });
     }
 
-    pub(crate) fn announce_signal(&mut self, cell: &ServingCell, signal: &Signal) {
+    pub(crate) fn announce_signal(&mut self, arrival: &Arrival, signal: &Signal) {
         if !self.is_heard() {
             return;
         }
-        let name = format!("nacp:event:{}:signal", cell.id);
+        let name = format!("nacp:event:{}:signal", arrival.id);
         self.announce(&name, Audience::All, || {
             payload(&SignalEvent {
                 kind: signal.kind.as_str(),
@@ -206,10 +206,10 @@ impl Visit<'_> {
     }
 
     /// A chunk for everybody but its requester, who got it already.
-    pub(crate) fn announce_chunk(&mut self, cell: &ServingCell, chunk: &Payload) {
+    pub(crate) fn announce_chunk(&mut self, arrival: &Arrival, chunk: &Payload) {
         if self.is_heard() {
-            let name = format!("nacp:event:{}:process", cell.id);
-            self.emit(&name, chunk, Audience::Except(cell.id.as_str()));
+            let name = format!("nacp:event:{}:process", arrival.id);
+            self.emit(&name, chunk, Audience::Except(arrival.id.as_str()));
         }
     }
 
@@ -234,19 +234,19 @@ impl Visit<'_> {
     }
 
     /// A request that no handler served as it should be.
-    pub(crate) fn report_request(&mut self, cell: &ServingCell, reason: &'static str) {
+    pub(crate) fn report_request(&mut self, arrival: &Arrival, reason: &'static str) {
         crate::metrics::report("nacp:internal:request:error", reason);
-        tracing::debug!(from = %cell.from, id = %cell.id, reason, "a request was not served");
+        tracing::debug!(from = %arrival.from, id = %arrival.id, reason, "a request was not served");
         let to = self.shared.app.clone();
         self.announce("nacp:internal:request:error", Audience::All, || {
             let msg = payload(&RequestMessage {
                 r#type: "request",
-                id: cell.id.as_str(),
-                from: cell.from.as_str(),
+                id: arrival.id.as_str(),
+                from: arrival.from.as_str(),
                 to: to.as_str(),
                 meta: RequestMeta {
-                    kind: cell.kind.as_str(),
-                    target: &cell.name,
+                    kind: arrival.kind.as_str(),
+                    target: &arrival.name,
                 },
             });
             payload(&Trouble {

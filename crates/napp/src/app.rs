@@ -19,7 +19,7 @@ use crate::call::{Asking, CallOptions};
 use crate::driver::Shared;
 use crate::error::{CallError, ConnectError};
 use crate::event::EventCall;
-use crate::handler::decode;
+use crate::handler::{decode, encode_payload};
 use crate::link::{AppStatus, LinkWatch};
 use crate::shutdown::Shutdown;
 use crate::subscription::{SubscribeOptions, Subscription};
@@ -173,7 +173,7 @@ impl App {
         T: Serialize + ?Sized,
         R: DeserializeOwned + 'static,
     {
-        let payload = Payload::encode(request).map_err(CallError::Encode)?;
+        let payload = encode_payload(request).map_err(CallError::Encode)?;
         let response = self.call_payload(app, name, &payload, options).await?;
         decode(response).map_err(CallError::Decode)
     }
@@ -190,7 +190,7 @@ impl App {
         options: CallOptions,
     ) -> Result<Payload, CallError> {
         let asking = Asking {
-            to: AppId::new(app)?,
+            to: app,
             kind: RequestKind::Ability,
             name,
             payload,
@@ -226,9 +226,9 @@ impl App {
         request: &T,
         options: CallOptions,
     ) -> Result<EventCall, CallError> {
-        let payload = &Payload::encode(request).map_err(CallError::Encode)?;
+        let payload = &encode_payload(request).map_err(CallError::Encode)?;
         let asking = Asking {
-            to: AppId::new(app)?,
+            to: app,
             kind: RequestKind::Event,
             name,
             payload,

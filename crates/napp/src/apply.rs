@@ -124,51 +124,53 @@ impl Visit<'_> {
 
     fn take_request(&mut self, arrival: Arrival, payload: Payload) {
         self.shared.metrics.requests_received.increment(1);
-        let running = self.state.serving.len();
-        let handler = self
-            .shared
-            .handlers
-            .find(arrival.kind, &arrival.name)
-            .cloned();
-        let refusal = match &handler {
-            None => format!("no {} '{}'", arrival.kind.as_str(), arrival.name),
-            Some(_) if running >= self.shared.settings.handlers_max => "overloaded".to_owned(),
-            Some(_) => String::new(),
+        let found = self.shared.handlers.find(arrival.kind, &arrival.name);
+        let Some(handler) = found.cloned() else {
+            let answer = format!("no {} '{}'", arrival.kind.as_str(), &*arrival.name);
+            return self.refuse_request(arrival, "no-processor", answer);
         };
-        let detached = handler.as_ref().is_some_and(|handler| handler.detached);
-        let serving = arrival.serving;
-        let cell = ServingCell::new(Arc::clone(self.shared), arrival, detached);
-        let Some(handler) = handler.filter(|_| refusal.is_empty()) else {
-            let reason = if refusal == "overloaded" {
-                "overloaded"
-            } else {
-                "no-processor"
-            };
-            self.report_request(&cell, reason);
-            let now = self.now;
-            let answer = Answer::not_ok(refusal);
-            if self.nacp().respond(now, serving, &answer, false) == Err(SendError::Full) {
-                // It waits its turn (CAP-6).
-                self.shared.spawn(finish(Arc::new(cell), Some(answer)));
+        if self.state.handlers >= self.shared.settings.handlers_max {
+            return self.refuse_request(arrival, "overloaded", "overloaded".to_owned());
+        }
+        self.state.handlers += 1;
+        // One that knows nothing of its request needs no place where it can be steered, unless it has to wait.
+        let start = if handler.run.is_plain() {
+            Start::Plain {
+                arrival,
+                handler,
+                payload,
             }
-            return;
+        } else {
+            let detached = handler.detached;
+            let cell = Arc::new(ServingCell::new(self.shared, arrival, detached));
+            let serving = cell.serving.as_u64();
+            self.state.serving.insert(serving, Arc::clone(&cell));
+            Start::Steered {
+                cell,
+                handler,
+                payload,
+            }
         };
-        let cell = Arc::new(cell);
-        self.state
-            .serving
-            .insert(serving.as_u64(), Arc::clone(&cell));
-        self.acts.starts.push(Start {
-            cell,
-            handler,
-            payload,
-        });
+        self.acts.starts.push(start);
+    }
+
+    fn refuse_request(&mut self, arrival: Arrival, reason: &'static str, answer: String) {
+        self.report_request(&arrival, reason);
+        let now = self.now;
+        let answer = Answer::not_ok(answer);
+        if self.nacp().respond(now, arrival.serving, &answer, false) == Err(SendError::Full) {
+            // It waits its turn (CAP-6).
+            self.state.handlers += 1;
+            let shared = Arc::clone(self.shared);
+            self.shared.spawn(finish(shared, arrival, Some(answer)));
+        }
     }
 
     fn take_signal(&mut self, serving: u64, signal: Signal) {
         let Some(cell) = self.state.serving.get(&serving).cloned() else {
             return;
         };
-        self.announce_signal(&cell, &signal);
+        self.announce_signal(&cell.arrival, &signal);
         cell.signal(signal);
     }
 
@@ -237,11 +239,14 @@ impl Visit<'_> {
                 feed.end(Ended::By(outcome.clone()));
             }
         }
+        if let Some(Waiting::Call(slot)) = self.state.calls.get_mut(&call.as_u64()) {
+            let waker = slot.end(self.now, &self.shared.metrics, outcome);
+            self.acts.callers.extend(waker);
+            return;
+        }
         match self.state.calls.remove(&call.as_u64()) {
-            // Whoever called may have lost interest in this very moment.
-            Some(Waiting::Call(waiter)) => drop(waiter.send(outcome)),
             Some(Waiting::Stream(cell)) => cell.end(Ended::By(outcome)),
-            Some(Waiting::Detached { .. }) | None => {}
+            Some(Waiting::Call(_) | Waiting::Detached { .. }) | None => {}
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::context::{AbilityContext, EventContext};
 use crate::driver::{Settings, Shared, entropy};
 use crate::error::{BuildError, StartError};
-use crate::handler::{HandlerError, Handlers, erase};
+use crate::handler::{HandlerError, Handlers, erase, erase_plain};
 use crate::listening::{UNREGISTERED_MAX, accept};
 
 /// Makes an [`App`]. Mistakes that only the whole can show are kept until [`start`](Self::start).
@@ -97,7 +97,7 @@ impl Builder {
         R: Serialize + 'static,
         Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
     {
-        let run = erase(move |_, input| handler(input));
+        let run = erase_plain(handler);
         self.add(RequestKind::Ability, name.into(), run)
     }
 

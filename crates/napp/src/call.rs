@@ -1,8 +1,10 @@
 //! Calls, from the caller's side. What this module keeps true: a call ends with exactly one result (WAIT-4); a call
 //! future that is dropped cancels its own wait and nothing else; what was not sent fails at once.
 
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use nacp::{
@@ -12,6 +14,8 @@ use tokio::sync::oneshot;
 
 use crate::driver::{Shared, Visit, Waiting};
 use crate::error::CallError;
+use crate::feed::register;
+use crate::metrics::Metrics;
 use crate::serving::Full;
 
 /// How one call differs from the default.
@@ -54,11 +58,83 @@ impl Ended {
 
 /// A request to be made.
 pub(crate) struct Asking<'a> {
-    pub(crate) to: AppId,
+    pub(crate) to: &'a str,
     pub(crate) kind: RequestKind,
     pub(crate) name: &'a str,
     pub(crate) payload: &'a Payload,
     pub(crate) options: CallOptions,
+}
+
+/// Where the driver leaves how a call ended, and where its caller looks for it.
+#[derive(Debug, Default)]
+pub(crate) struct CallSlot {
+    waker: Option<Waker>,
+    outcome: Option<Outcome>,
+    /// When a plain call was made: it is timed.
+    since: Option<Instant>,
+}
+
+impl CallSlot {
+    fn waking(waker: Option<Waker>, since: Option<Instant>) -> Self {
+        Self {
+            waker,
+            outcome: None,
+            since,
+        }
+    }
+
+    /// Leaves the outcome. What it gives back is to be woken once the lock is free.
+    pub(crate) fn end(
+        &mut self,
+        now: Instant,
+        metrics: &Metrics,
+        outcome: Outcome,
+    ) -> Option<Waker> {
+        if let Some(since) = self.since {
+            metrics.call_seconds.record((now - since).as_secs_f64());
+        }
+        self.outcome = Some(outcome);
+        self.waker.take()
+    }
+}
+
+/// The end of a call; dropped, it cancels the wait.
+struct Answered<'a> {
+    guard: CancelOnDrop<'a>,
+    /// The driver has the waker of this very poll already.
+    registered: bool,
+}
+
+impl Future for Answered<'_> {
+    type Output = Result<Outcome, CallError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if std::mem::take(&mut this.registered) {
+            return Poll::Pending;
+        }
+        let Some(call) = this.guard.call else {
+            return Poll::Ready(Err(CallError::Terminated));
+        };
+        let taken = this.guard.shared.look_mut(|state| {
+            let slot = match state.calls.get_mut(&call.as_u64()) {
+                Some(Waiting::Call(slot)) => slot,
+                _ => return Some(None),
+            };
+            if slot.outcome.is_none() {
+                register(&mut slot.waker, cx);
+                return None;
+            }
+            let outcome = slot.outcome.take();
+            state.calls.remove(&call.as_u64());
+            Some(outcome)
+        });
+        let Some(outcome) = taken else {
+            return Poll::Pending;
+        };
+        this.guard.call = None;
+        Poll::Ready(outcome.ok_or(CallError::Terminated))
+    }
 }
 
 /// Takes the wait back when it is dropped.
@@ -102,71 +178,115 @@ pub(crate) fn unless_full<T>(sent: Result<T, SendError>) -> Result<Result<T, Cal
     }
 }
 
+/// The attempt to make one request.
+struct Attempt<'a> {
+    asking: &'a Asking<'a>,
+    deadline: Option<Instant>,
+}
+
+impl Attempt<'_> {
+    /// `waiting` makes what is to wait for the end of the call.
+    fn make(
+        &mut self,
+        visit: &mut Visit<'_>,
+        waiting: impl FnOnce(&Visit<'_>, CallId) -> Waiting,
+    ) -> Result<Result<CallId, CallError>, Full> {
+        if let Err(error) = visit.check_alive() {
+            return Ok(Err(error));
+        }
+        let (now, asking) = (visit.now, self.asking);
+        let deadline = asking.options.deadline;
+        if self.deadline.is_none() {
+            self.deadline = deadline.map(|limit| now + limit);
+        }
+        let to = match visit.state.nacp.known_app(asking.to) {
+            Some(known) => known.clone(),
+            None => match AppId::new(asking.to) {
+                Ok(app) => app,
+                Err(error) => return Ok(Err(error.into())),
+            },
+        };
+        let sent = visit.nacp().request(
+            now,
+            &to,
+            asking.kind,
+            asking.name,
+            asking.payload,
+            self.deadline,
+        );
+        if let Ok(call) = &sent {
+            visit.shared.metrics.calls_made.increment(1);
+            let waiting = waiting(visit, *call);
+            visit.state.calls.insert(call.as_u64(), waiting);
+        }
+        unless_full(sent)
+    }
+}
+
 impl Shared {
     pub(crate) async fn call(self: &Arc<Self>, asking: Asking<'_>) -> Result<Payload, CallError> {
-        let (waiter, answer) = oneshot::channel();
-        let started = self.now();
-        let mut waiter = Some(waiter);
-        let call = self
-            .ask(&asking, started, |_| {
-                Waiting::Call(waiter.take().expect("a request is made once"))
-            })
-            .await?;
-        let outcome = self.outcome(call, answer).await?;
-        self.metrics
-            .call_seconds
-            .record((self.now() - started).as_secs_f64());
+        let mut attempt = Attempt {
+            asking: &asking,
+            deadline: None,
+        };
+        let first = poll_fn(|cx| {
+            Poll::Ready(self.visit(|visit| {
+                attempt.make(visit, |visit, _| {
+                    let waker = Some(cx.waker().clone());
+                    Waiting::Call(CallSlot::waking(waker, Some(visit.now)))
+                })
+            }))
+        });
+        let outcome = match first.await {
+            // Nothing has been awaited since: the next poll is this poll.
+            Ok(call) => self.answered(call?, true).await?,
+            Err(Full) => {
+                let since = Some(self.now());
+                let call = self
+                    .ask_patiently(attempt, |_, _| Waiting::Call(CallSlot::waking(None, since)))
+                    .await?;
+                self.outcome(call).await?
+            }
+        };
         CallError::of(outcome)
     }
 
     /// Waits for the end of a call; dropped, it cancels the wait.
-    pub(crate) async fn outcome(
-        self: &Arc<Self>,
-        call: CallId,
-        answer: oneshot::Receiver<Outcome>,
-    ) -> Result<Outcome, CallError> {
-        let mut guard = CancelOnDrop {
+    pub(crate) async fn outcome(self: &Arc<Self>, call: CallId) -> Result<Outcome, CallError> {
+        self.answered(call, false).await
+    }
+
+    fn answered(self: &Arc<Self>, call: CallId, registered: bool) -> Answered<'_> {
+        let guard = CancelOnDrop {
             shared: self,
             call: Some(call),
         };
-        let outcome = answer.await;
-        guard.call = None;
-        outcome.map_err(|_| CallError::Terminated)
+        Answered { guard, registered }
     }
 
     /// Sends a request, as soon as there is room for it (CAP-6).
     pub(crate) async fn ask(
         self: &Arc<Self>,
         asking: &Asking<'_>,
-        started: Instant,
-        mut waiting: impl FnMut(&MessageId) -> Waiting,
+        waiting: impl FnMut(&Visit<'_>, CallId) -> Waiting,
     ) -> Result<CallId, CallError> {
-        let deadline = asking.options.deadline.map(|limit| started + limit);
-        let attempt = |visit: &mut Visit<'_>| {
-            if let Err(error) = visit.check_alive() {
-                return Ok(Err(error));
-            }
-            let now = visit.now;
-            let sent = visit.nacp().request(
-                now,
-                &asking.to,
-                asking.kind,
-                asking.name,
-                asking.payload,
-                deadline,
-            );
-            if let Ok(call) = &sent {
-                visit.shared.metrics.calls_made.increment(1);
-                // An overflowing Backlog may have taken it already; then its end is on the way.
-                let waiting = match visit.state.nacp.call_message_id(*call) {
-                    Some(id) => waiting(id),
-                    None => waiting(&MessageId::from("")),
-                };
-                visit.state.calls.insert(call.as_u64(), waiting);
-            }
-            unless_full(sent)
+        let attempt = Attempt {
+            asking,
+            deadline: None,
         };
-        let mut sending = pin!(self.retry(attempt));
+        self.ask_patiently(attempt, waiting).await
+    }
+
+    async fn ask_patiently(
+        self: &Arc<Self>,
+        mut attempt: Attempt<'_>,
+        mut waiting: impl FnMut(&Visit<'_>, CallId) -> Waiting,
+    ) -> Result<CallId, CallError> {
+        if let Ok(sent) = self.visit(|visit| attempt.make(visit, &mut waiting)) {
+            return sent;
+        }
+        let deadline = attempt.deadline;
+        let mut sending = pin!(self.retry(|visit| attempt.make(visit, &mut waiting)));
         match deadline.and_then(|deadline| self.tokio_time(deadline)) {
             None => sending.await,
             Some(deadline) => tokio::select! {

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::error::EmitError;
+use crate::handler::encode_payload;
 use crate::serving::{ServingCell, Signal};
 
 /// What an ability handler may ask about its request; see [`Builder::ability_with`](crate::Builder::ability_with).
@@ -117,7 +118,7 @@ impl EventContext {
     /// # Errors
     /// [`EmitError::Gone`] when nobody waits for the stream any more; `?` ends the handler then.
     pub async fn emit<T: Serialize + ?Sized>(&self, chunk: &T) -> Result<bool, EmitError> {
-        self.emit_payload(&Payload::encode(chunk)?).await
+        self.emit_payload(&encode_payload(chunk)?).await
     }
 
     /// As [`emit`](Self::emit), of what is encoded already.

@@ -8,15 +8,17 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::Waker;
 
 use foldhash::fast::RandomState;
-use nacp::{AppId, Instant, Nacp, Outcome, Payload, PeerId, SendId};
+use nacp::{AppId, Instant, Nacp, Payload, PeerId, SendId};
 use nact::Transports;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::admission::{Admission, Asked};
 use crate::app::Handle;
 use crate::bus::Bus;
+use crate::call::CallSlot;
 use crate::dialer::Dialing;
 use crate::event::StreamCell;
 use crate::handler::Handlers;
@@ -74,7 +76,10 @@ pub(crate) struct State {
     pub(crate) nacp: Nacp,
     pub(crate) calls: Table<u64, Waiting>,
     pub(crate) subscriptions: Table<u64, Arc<HitFeed>>,
+    /// Requests whose handlers can be steered.
     pub(crate) serving: Table<u64, Arc<ServingCell>>,
+    /// Requests that are being served, steered or not.
+    pub(crate) handlers: usize,
     pub(crate) sends: Table<SendId, oneshot::Sender<bool>>,
     pub(crate) peers: Table<PeerId, PeerEntry>,
     pub(crate) links: Table<AppId, LinkFeeds>,
@@ -91,7 +96,7 @@ pub(crate) struct State {
 /// Who waits for the end of a call.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    Call(oneshot::Sender<Outcome>),
+    Call(CallSlot),
     Stream(Arc<StreamCell>),
     /// An event call that was let go: its chunks count as taken, so that its writer never waits.
     Detached {
@@ -108,6 +113,8 @@ pub(crate) struct Acts {
     /// Connections to wake. Mostly there is one.
     wake: Option<Arc<PeerSignal>>,
     wakes: Vec<Arc<PeerSignal>>,
+    /// Callers whose calls have ended.
+    pub(crate) callers: Vec<Waker>,
     timer: bool,
 }
 
@@ -177,6 +184,7 @@ impl Shared {
             calls: Table::default(),
             subscriptions: Table::default(),
             serving: Table::default(),
+            handlers: 0,
             sends: Table::default(),
             peers: Table::default(),
             links: Table::default(),
@@ -247,6 +255,7 @@ impl Shared {
         for signal in acts.wakes.drain(..) {
             signal.wake();
         }
+        acts.callers.drain(..).for_each(Waker::wake);
         if std::mem::take(&mut acts.timer) {
             self.timer.notify_one();
         }
@@ -256,6 +265,11 @@ impl Shared {
     /// A look that changes nothing, so that nothing needs to be drained.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         look(&self.lock())
+    }
+
+    /// As [`look`](Self::look), for what is no business of the core's.
+    pub(crate) fn look_mut<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        look(&mut self.lock())
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -18,7 +18,7 @@ use crate::call::{Asking, Ended};
 use crate::driver::{Shared, Waiting};
 use crate::error::CallError;
 use crate::feed::Feed;
-use crate::handler::decode;
+use crate::handler::{decode, encode_payload};
 
 /// How many windows of ours a lossless writer may be ahead: its own window may be larger than ours.
 const WINDOWS_MAX: usize = 4;
@@ -89,20 +89,25 @@ impl Shared {
         self: &Arc<Self>,
         asking: Asking<'_>,
     ) -> Result<EventCall, CallError> {
-        let started = self.now();
-        let slot = OnceLock::new();
+        let (app, slot) = (AppId::new(asking.to)?, OnceLock::new());
         let window = usize::try_from(self.settings.stream_window).unwrap_or(usize::MAX);
         let make = |id: &MessageId| {
             Arc::new(StreamCell {
-                app: asking.to.clone(),
+                app: app.clone(),
                 id: id.clone(),
                 chunks: Feed::new(self.settings.queue_count_max),
                 lossless_max: window.max(1).saturating_mul(WINDOWS_MAX),
             })
         };
         let call = self
-            .ask(&asking, started, |id| {
-                Waiting::Stream(Arc::clone(slot.get_or_init(|| make(id))))
+            .ask(&asking, |visit, call| {
+                let nacp = &visit.state.nacp;
+                let cell = slot.get_or_init(|| match nacp.call_message_id(call) {
+                    Some(id) => make(id),
+                    // An overflowing Backlog has taken it already; then its end is on the way.
+                    None => make(&MessageId::from("")),
+                });
+                Waiting::Stream(Arc::clone(cell))
             })
             .await?;
         let cell = slot.into_inner().expect("made with the request");
@@ -162,7 +167,7 @@ impl EventCall {
     /// # Errors
     /// [`CallError::Send`] with [`SendError::Gone`](nacp::SendError::Gone) when the call has ended.
     pub async fn signal<T: Serialize + ?Sized>(&self, payload: &T) -> Result<bool, CallError> {
-        let payload = Payload::encode(payload).map_err(CallError::Encode)?;
+        let payload = encode_payload(payload).map_err(CallError::Encode)?;
         self.send(SignalKind::Normal, Some(&payload)).await
     }
 

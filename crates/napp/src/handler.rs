@@ -2,17 +2,18 @@
 //! takes or gives, the driver sees payloads only; a request that does not fit is answered `bad-payload`, never dropped.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, ready};
 use std::sync::Arc;
 
-use nacp::message::PayloadError;
+use nacp::message::{PayloadEncoder, PayloadError};
 use nacp::{Declaration, Declared, Payload, RequestKind};
 use nact::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::driver::Table;
 use crate::error::StartError;
 use crate::serving::ServingCell;
 
@@ -59,8 +60,21 @@ impl<E: fmt::Display> From<E> for HandlerError {
 /// What a handler comes to.
 pub(crate) type Reply = Result<Payload, HandlerError>;
 
-pub(crate) type Run =
-    Box<dyn Fn(Arc<ServingCell>, Payload) -> BoxFuture<'static, Reply> + Send + Sync>;
+type Replying = BoxFuture<'static, Reply>;
+
+/// The user's function.
+pub(crate) enum Run {
+    /// It sees the request's payload and nothing else.
+    Plain(Box<dyn Fn(Payload) -> Replying + Send + Sync>),
+    /// It knows of its request, and can be steered through it.
+    Steered(Box<dyn Fn(Arc<ServingCell>, Payload) -> Replying + Send + Sync>),
+}
+
+impl Run {
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+}
 
 /// One handler.
 pub(crate) struct Registered {
@@ -72,8 +86,8 @@ pub(crate) struct Registered {
 /// All handlers of an App, by kind and name. Fixed once the App has started.
 #[derive(Default)]
 pub(crate) struct Handlers {
-    abilities: HashMap<String, Arc<Registered>>,
-    events: HashMap<String, Arc<Registered>>,
+    abilities: Table<String, Arc<Registered>>,
+    events: Table<String, Arc<Registered>>,
 }
 
 impl fmt::Debug for Handlers {
@@ -142,7 +156,7 @@ impl Handlers {
 
     /// What is told to others, by name.
     pub(crate) fn declaration(&self) -> Declaration {
-        let list = |handlers: &HashMap<String, Arc<Registered>>| {
+        let list = |handlers: &Table<String, Arc<Registered>>| {
             let mut list: Vec<_> = handlers
                 .iter()
                 .map(|(name, registered)| Declared {
@@ -175,15 +189,36 @@ where
     R: Serialize + 'static,
     Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
 {
-    Box::new(move |cell, payload| match decode::<T>(payload) {
+    Run::Steered(Box::new(move |cell, payload| {
+        reply(payload, |input| handler(cell, input))
+    }))
+}
+
+/// As [`erase`], for a function of the payload alone.
+pub(crate) fn erase_plain<T, R, Fut>(handler: impl Fn(T) -> Fut + Send + Sync + 'static) -> Run
+where
+    T: DeserializeOwned + 'static,
+    R: Serialize + 'static,
+    Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
+{
+    Run::Plain(Box::new(move |payload| reply(payload, &handler)))
+}
+
+fn reply<T, R, Fut>(payload: Payload, handler: impl FnOnce(T) -> Fut) -> Replying
+where
+    T: DeserializeOwned + 'static,
+    R: Serialize + 'static,
+    Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
+{
+    match decode::<T>(payload) {
         Ok(input) => {
-            let output = handler(cell, input);
+            let output = handler(input);
             Box::pin(async move {
                 encode(output.await?).map_err(|error| format!("bad-response: {error}").into())
             })
         }
         Err(error) => Box::pin(ready(Err(format!("bad-payload: {error}").into()))),
-    })
+    }
 }
 
 /// Reads a payload as a type; as a [`Payload`] it is handed through.
@@ -201,5 +236,18 @@ fn encode<R: Serialize + 'static>(value: R) -> Result<Payload, PayloadError> {
     if let Some(same) = (&mut slot as &mut dyn Any).downcast_mut::<Option<Payload>>() {
         return Ok(same.take().expect("filled two lines above"));
     }
-    Payload::encode(&slot.expect("only taken when returned"))
+    encode_payload(&slot.expect("only taken when returned"))
+}
+
+thread_local! {
+    static ENCODER: RefCell<PayloadEncoder> = RefCell::default();
+}
+
+/// Writes a value as a payload that will not stay for long.
+pub(crate) fn encode_payload<T: Serialize + ?Sized>(value: &T) -> Result<Payload, PayloadError> {
+    ENCODER.with(|encoder| match encoder.try_borrow_mut() {
+        Ok(mut encoder) => encoder.encode(value),
+        // A `Serialize` that makes a payload itself.
+        Err(_) => Payload::encode(value),
+    })
 }

@@ -180,6 +180,7 @@ impl Shared {
             acts: Acts::default(),
             bytes_known: 0,
             has_yielded: false,
+            is_idle: true,
             linger: None,
         });
         Some((peer, handshake))
@@ -242,6 +243,8 @@ struct Peer {
     bytes_known: u64,
     /// It gave way once since it last wrote.
     has_yielded: bool,
+    /// It had nothing to do when it was last polled.
+    is_idle: bool,
     /// Set when only our last words are still to be read by the remote.
     linger: Option<Pin<Box<Sleep>>>,
 }
@@ -264,6 +267,7 @@ impl Future for Peer {
         let span = this.span.clone();
         let _entered = span.enter();
         this.signal.run();
+        let was_idle = std::mem::take(&mut this.is_idle);
         for _ in 0..ROUNDS_MAX {
             if this.signal.closing.load(Ordering::Acquire) {
                 if this.poll_closing(cx).is_ready() {
@@ -275,12 +279,19 @@ impl Future for Peer {
                         this.end(&reason);
                         return Poll::Ready(());
                     }
+                    // The tasks that are ready come first. One that was idle need not have the runtime look at its
+                    // other connections: that is a system call, a tenth of a round trip.
+                    Turn::GiveWay if was_idle => {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
                     Turn::GiveWay => break,
                     Turn::Progress => continue,
                     Turn::Idle => {}
                 }
             }
             if this.signal.park(cx) {
+                this.is_idle = true;
                 return Poll::Pending;
             }
             this.signal.run();

@@ -3,18 +3,21 @@
 //! handlers of one peer start in the order of arrival.
 
 use std::future::poll_fn;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use nacp::{Answer, AppId, MessageId, Payload, RequestKind, SendError, ServingId, SignalKind};
+use nacp::{
+    Answer, AppId, MessageId, Payload, RequestKind, SendError, ServingId, SignalKind, Target,
+};
 use nact::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::driver::{Acts, Shared, Visit};
 use crate::feed::{Feed, register};
-use crate::handler::{Registered, Reply};
+use crate::handler::{Registered, Reply, Run};
 
 /// Signals that nobody has read yet; beyond that the oldest go.
 const SIGNALS_MAX: usize = 256;
@@ -45,18 +48,20 @@ enum Cancel {
 #[derive(Debug)]
 pub(crate) struct ServingCell {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) serving: ServingId,
-    pub(crate) from: AppId,
-    pub(crate) id: MessageId,
-    pub(crate) kind: RequestKind,
-    pub(crate) name: String,
-    pub(crate) lossless: bool,
+    pub(crate) arrival: Arrival,
     detached: bool,
     steering: Mutex<Steering>,
     pub(crate) signals: Feed<Signal, ()>,
     pub(crate) resumed: Notify,
     pub(crate) writable: Notify,
     span: tracing::Span,
+}
+
+impl Deref for ServingCell {
+    type Target = Arrival;
+    fn deref(&self) -> &Arrival {
+        &self.arrival
+    }
 }
 
 #[derive(Debug, Default)]
@@ -69,40 +74,49 @@ struct Steering {
 }
 
 /// A request whose handler is to be started once the lock is free.
-pub(crate) struct Start {
-    pub(crate) cell: Arc<ServingCell>,
-    pub(crate) handler: Arc<Registered>,
-    pub(crate) payload: Payload,
+pub(crate) enum Start {
+    /// It needs no place of its own unless it has to wait.
+    Plain {
+        arrival: Arrival,
+        handler: Arc<Registered>,
+        payload: Payload,
+    },
+    Steered {
+        cell: Arc<ServingCell>,
+        handler: Arc<Registered>,
+        payload: Payload,
+    },
 }
 
 /// What came in with a request, beside its payload.
+#[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub(crate) serving: ServingId,
     pub(crate) from: AppId,
     pub(crate) id: MessageId,
     pub(crate) kind: RequestKind,
-    pub(crate) name: String,
+    pub(crate) name: Target,
     pub(crate) lossless: bool,
 }
 
-impl ServingCell {
-    pub(crate) fn new(shared: Arc<Shared>, arrival: Arrival, detached: bool) -> Self {
-        let span = tracing::debug_span!(
+impl Arrival {
+    fn span(&self) -> tracing::Span {
+        tracing::debug_span!(
             "serve",
-            kind = arrival.kind.as_str(),
-            name = arrival.name,
-            from = %arrival.from,
-            id = %arrival.id
-        );
+            kind = self.kind.as_str(),
+            name = &*self.name,
+            from = %self.from,
+            id = %self.id
+        )
+    }
+}
+
+impl ServingCell {
+    pub(crate) fn new(shared: &Arc<Shared>, arrival: Arrival, detached: bool) -> Self {
         Self {
-            span,
-            shared,
-            serving: arrival.serving,
-            from: arrival.from,
-            id: arrival.id,
-            kind: arrival.kind,
-            name: arrival.name,
-            lossless: arrival.lossless,
+            span: arrival.span(),
+            shared: Arc::clone(shared),
+            arrival,
             detached,
             steering: Mutex::default(),
             signals: Feed::new(SIGNALS_MAX),
@@ -188,119 +202,213 @@ impl ServingCell {
 /// A handler in progress.
 struct Running {
     cell: Arc<ServingCell>,
-    future: Option<BoxFuture<'static, Reply>>,
+    future: Handling,
+}
+
+/// The user's future, whose panics are caught; also those of its destructor.
+struct Handling(Option<BoxFuture<'static, Reply>>);
+
+impl Handling {
+    /// `Err` = it panicked.
+    fn start(make: impl FnOnce() -> Option<BoxFuture<'static, Reply>>) -> Result<Self, ()> {
+        catch_unwind(AssertUnwindSafe(make)).map(Self).map_err(drop)
+    }
+
+    /// `Err` = it panicked; `None` = there is nothing to run.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Answer>, ()>> {
+        let Some(future) = &mut self.0 else {
+            return Poll::Ready(Ok(None));
+        };
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+        let answer = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(Ok(payload))) => Ok(Some(Answer::ok(payload))),
+            Ok(Poll::Ready(Err(error))) => Ok(Some(Answer::not_ok(error.why()))),
+            Err(_) => Err(()),
+        };
+        self.discard();
+        Poll::Ready(answer)
+    }
+
+    /// A destructor of the user's may panic as well.
+    fn discard(&mut self) {
+        let future = self.0.take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+    }
 }
 
 impl Running {
     /// The answer, or `None` when nobody waits for one.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
-        let cell = Arc::clone(&self.cell);
-        let _entered = cell.span.enter();
+        let _entered = self.cell.span.enter();
         if let Some(why) = self.cell.poll_cancel(cx) {
-            self.discard();
+            self.future.discard();
             return Poll::Ready(match why {
                 Cancel::Aborted => Some(Answer::not_ok("aborted")),
                 Cancel::Gone => None,
             });
         }
-        let Some(future) = &mut self.future else {
-            return Poll::Ready(None);
-        };
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
-        let answer = match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(Ok(payload))) => Answer::ok(payload),
-            Ok(Poll::Ready(Err(error))) => Answer::not_ok(error.why()),
-            Err(_) => self.cell.panicked(),
-        };
-        self.discard();
-        Poll::Ready(Some(answer))
-    }
-
-    /// A destructor of the user's may panic as well.
-    fn discard(&mut self) {
-        let future = self.future.take();
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        self.future.poll(cx).map(|answer| {
+            answer.unwrap_or_else(|()| Some(self.cell.shared.panicked(&self.cell.arrival)))
+        })
     }
 }
 
-impl ServingCell {
-    fn panicked(&self) -> Answer {
-        tracing::error!(from = %self.from, id = %self.id, "a handler panicked; its requester is told");
-        self.shared.metrics.handlers_panicked.increment(1);
-        self.shared
-            .visit(|visit| visit.report_request(self, "handler-panicked"));
+impl Shared {
+    fn panicked(self: &Arc<Self>, arrival: &Arrival) -> Answer {
+        tracing::error!(from = %arrival.from, id = %arrival.id, "a handler panicked; its requester is told");
+        self.metrics.handlers_panicked.increment(1);
+        self.visit(|visit| visit.report_request(arrival, "handler-panicked"));
         Answer::not_ok("handler-panicked")
+    }
+
+    /// Runs a handler on the spot as far as it goes; `None` = it goes on in a task.
+    fn run_plain(
+        self: &Arc<Self>,
+        arrival: &Arrival,
+        handler: &Registered,
+        payload: Payload,
+    ) -> Option<Option<Answer>> {
+        let span = arrival.span();
+        let entered = span.enter();
+        let Run::Plain(run) = &handler.run else {
+            unreachable!("a plain start is of a plain handler");
+        };
+        let started = Handling::start(|| Some(run(payload)));
+        let polled = started.map(|mut future| {
+            let polled = future.poll(&mut Context::from_waker(Waker::noop()));
+            (future, polled)
+        });
+        drop(entered);
+        match polled {
+            Err(()) | Ok((_, Poll::Ready(Err(())))) => Some(Some(self.panicked(arrival))),
+            Ok((_, Poll::Ready(Ok(answer)))) => Some(answer),
+            Ok((future, Poll::Pending)) => {
+                self.go_on(arrival.clone(), handler.detached, future);
+                None
+            }
+        }
+    }
+
+    /// The handler has to wait: from here on it can be cancelled.
+    fn go_on(self: &Arc<Self>, arrival: Arrival, detached: bool, mut future: Handling) {
+        let cell = Arc::new(ServingCell::new(self, arrival, detached));
+        let is_wanted = self.visit(|visit| {
+            let serving = cell.serving.as_u64();
+            // Its requester may have gone while it ran.
+            let is_wanted =
+                !visit.state.terminated && (detached || visit.state.nacp.is_serving(cell.serving));
+            if is_wanted {
+                visit.state.serving.insert(serving, Arc::clone(&cell));
+            } else {
+                visit.state.handlers -= 1;
+            }
+            is_wanted
+        });
+        if is_wanted {
+            self.spawn_running(Running { cell, future });
+        } else {
+            future.discard();
+        }
+    }
+
+    fn spawn_running(self: &Arc<Self>, mut running: Running) {
+        let shared = Arc::clone(self);
+        self.spawn(async move {
+            let answer = poll_fn(|cx| running.poll(cx)).await;
+            running.cell.signals.end(());
+            finish(shared, running.cell.arrival.clone(), answer).await;
+        });
+    }
+
+    fn run_steered(
+        self: &Arc<Self>,
+        cell: Arc<ServingCell>,
+        handler: &Registered,
+        payload: Payload,
+    ) -> Option<Option<Answer>> {
+        let entered = cell.span.enter();
+        let Run::Steered(run) = &handler.run else {
+            unreachable!("a steered start is of a steered handler");
+        };
+        let started = Handling::start(|| {
+            // It may have been cancelled within its own batch.
+            (!cell.is_cancelled()).then(|| run(Arc::clone(&cell), payload))
+        });
+        drop(entered);
+        let Ok(future) = started else {
+            return Some(Some(self.panicked(&cell.arrival)));
+        };
+        let mut running = Running { cell, future };
+        match running.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => {
+                running.cell.signals.end(());
+                Some(answer)
+            }
+            Poll::Pending => {
+                self.spawn_running(running);
+                None
+            }
+        }
     }
 }
 
 /// Starts the handlers of one batch, in order. Each is polled once on the spot: one that is ready at once needs no task,
 /// and the answers of a batch go out in one go.
 pub(crate) fn run_starts(shared: &Arc<Shared>, acts: &mut Acts) {
-    let mut answers = Vec::new();
+    let mut answers = Vec::with_capacity(acts.starts.len());
     for start in acts.starts.drain(..) {
-        let Start {
-            cell,
-            handler,
-            payload,
-        } = start;
-        let _entered = cell.span.enter();
-        let made = catch_unwind(AssertUnwindSafe(|| {
-            // It may have been cancelled within its own batch.
-            (!cell.is_cancelled()).then(|| (handler.run)(Arc::clone(&cell), payload))
-        }));
-        let mut running = match made {
-            Ok(future) => Running {
-                cell: Arc::clone(&cell),
-                future,
-            },
-            Err(_) => {
-                let answer = cell.panicked();
-                answers.push((Arc::clone(&cell), Some(answer)));
-                continue;
+        match start {
+            Start::Plain {
+                arrival,
+                handler,
+                payload,
+            } => {
+                let answer = shared.run_plain(&arrival, &handler, payload);
+                answers.extend(answer.map(|answer| (arrival, answer)));
             }
-        };
-        match running.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => answers.push((Arc::clone(&cell), answer)),
-            Poll::Pending => shared.spawn(async move {
-                let answer = poll_fn(|cx| running.poll(cx)).await;
-                finish(running.cell, answer).await;
-            }),
+            Start::Steered {
+                cell,
+                handler,
+                payload,
+            } => {
+                let answer = shared.run_steered(Arc::clone(&cell), &handler, payload);
+                answers.extend(answer.map(|answer| (cell.arrival.clone(), answer)));
+            }
         }
     }
     if answers.is_empty() {
         return;
     }
     let full = shared.visit_into(acts, |visit| {
-        answers.retain(|(cell, answer)| visit.answer(cell, answer.as_ref()).is_err());
+        answers.retain(|(arrival, answer)| visit.answer(arrival, answer.as_ref()).is_err());
         answers
     });
-    for (cell, answer) in full {
-        shared.spawn(finish(cell, answer));
+    for (arrival, answer) in full {
+        shared.spawn(finish(Arc::clone(shared), arrival, answer));
     }
 }
 
 /// Answers, and waits for room if there is none (CAP-6).
-pub(crate) async fn finish(cell: Arc<ServingCell>, answer: Option<Answer>) {
-    let shared = &cell.shared;
+pub(crate) async fn finish(shared: Arc<Shared>, arrival: Arrival, answer: Option<Answer>) {
     shared
-        .retry(|visit| visit.answer(&cell, answer.as_ref()))
+        .retry(|visit| visit.answer(&arrival, answer.as_ref()))
         .await;
 }
 
 impl Visit<'_> {
     /// Ends a served request. `Err` = there is no room; the request stays open.
-    fn answer(&mut self, cell: &ServingCell, answer: Option<&Answer>) -> Result<(), Full> {
+    fn answer(&mut self, arrival: &Arrival, answer: Option<&Answer>) -> Result<(), Full> {
         let now = self.now;
         if let Some(answer) = answer {
-            match self.nacp().respond(now, cell.serving, answer, false) {
-                Ok(_) => self.announce_answer(cell, answer),
+            match self.nacp().respond(now, arrival.serving, answer, false) {
+                Ok(_) => self.announce_answer(arrival, answer),
                 Err(SendError::Full) => return Err(Full),
                 Err(SendError::Gone) => {}
                 Err(error) => {
-                    tracing::warn!(from = %cell.from, id = %cell.id, %error, "a response cannot be sent");
+                    tracing::warn!(from = %arrival.from, id = %arrival.id, %error, "a response cannot be sent");
                     let answer = Answer::not_ok(format!("response {}: {error}", error.reason()));
-                    if self.nacp().respond(now, cell.serving, &answer, false)
+                    if self.nacp().respond(now, arrival.serving, &answer, false)
                         == Err(SendError::Full)
                     {
                         return Err(Full);
@@ -308,8 +416,8 @@ impl Visit<'_> {
                 }
             }
         }
-        cell.signals.end(());
-        self.state.serving.remove(&cell.serving.as_u64());
+        self.state.handlers -= 1;
+        self.state.serving.remove(&arrival.serving.as_u64());
         Ok(())
     }
 }

@@ -9,9 +9,8 @@ use futures_core::Stream;
 use nacp::message::PayloadError;
 use nacp::{AppId, CallId, MessageId, Payload};
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
 
-use crate::call::{Ended, unless_full};
+use crate::call::{CallSlot, Ended, unless_full};
 use crate::driver::{Shared, Waiting};
 use crate::error::CallError;
 use crate::feed::Feed;
@@ -119,8 +118,7 @@ impl Shared {
         pattern: &str,
         options: SubscribeOptions,
     ) -> Result<Subscription, CallError> {
-        let (waiter, answer) = oneshot::channel();
-        let (mut waiter, slot) = (Some(waiter), OnceLock::new());
+        let slot = OnceLock::new();
         let max = self.settings.queue_count_max;
         let call = self
             .retry(|visit| {
@@ -139,15 +137,16 @@ impl Shared {
                         max: max.max(1),
                     };
                     let feed = slot.get_or_init(|| Arc::new(feed));
-                    let waiter = waiter.take().expect("it is asked for once");
                     let state = &mut visit.state;
                     state.subscriptions.insert(call.as_u64(), Arc::clone(feed));
-                    state.calls.insert(call.as_u64(), Waiting::Call(waiter));
+                    state
+                        .calls
+                        .insert(call.as_u64(), Waiting::Call(CallSlot::default()));
                 }
                 unless_full(sent)
             })
             .await?;
-        let outcome = self.outcome(call, answer).await?;
+        let outcome = self.outcome(call).await?;
         CallError::of(outcome)?;
         Ok(Subscription {
             shared: Arc::clone(self),
@@ -187,7 +186,6 @@ impl Subscription {
     /// # Errors
     /// The remote did not answer, or said no. It has ended here in every case.
     pub async fn unsubscribe(self) -> Result<(), CallError> {
-        let (waiter, answer) = oneshot::channel();
         let asked = self.shared.visit(|visit| {
             visit.state.subscriptions.remove(&self.call.as_u64())?;
             let now = visit.now;
@@ -195,13 +193,13 @@ impl Subscription {
             visit
                 .state
                 .calls
-                .insert(asked.as_u64(), Waiting::Call(waiter));
+                .insert(asked.as_u64(), Waiting::Call(CallSlot::default()));
             Some(asked)
         });
-        if asked.is_none() {
+        let Some(asked) = asked else {
             return Ok(());
-        }
-        let outcome = answer.await.map_err(|_| CallError::Terminated)?;
+        };
+        let outcome = self.shared.outcome(asked).await?;
         CallError::of(outcome).map(drop)
     }
 }

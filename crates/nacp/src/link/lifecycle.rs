@@ -150,8 +150,8 @@ impl Nacp {
         let link = &mut self.links[key];
         let oldest = [&link.queues.pending, &link.queues.submitted]
             .into_iter()
-            .filter_map(|list| self.outbox.first(list))
-            .map(|outgoing| outgoing.seq)
+            .filter_map(|list| list.first())
+            .map(|first| self.outbox.record(first).seq)
             .min();
         let Some(seq) = oldest.filter(|_| !link.acked) else {
             link.cautious = false;
@@ -180,8 +180,8 @@ impl Nacp {
     fn reject_orphans(&mut self, key: Key) {
         let lost: Vec<u64> = self.links[key]
             .waiters
-            .iter()
-            .copied()
+            .sorted()
+            .into_iter()
             .filter(|seq| !self.waiters[seq].acked && self.outbox.get(*seq).is_none())
             .collect();
         for seq in lost {
@@ -206,7 +206,7 @@ impl Nacp {
         for seq in messages {
             self.withdraw(seq);
         }
-        for seq in std::mem::take(&mut self.links[key].waiters) {
+        for seq in self.links[key].waiters.drain_sorted() {
             self.settle_call(seq, Outcome::PeerGone);
         }
         for seq in std::mem::take(&mut self.links[key].subscriptions) {
@@ -243,7 +243,7 @@ impl Nacp {
     }
 
     fn forget_requests_of(&mut self, key: Key) {
-        for serving in std::mem::take(&mut self.links[key].serving) {
+        for serving in self.links[key].serving.drain_sorted() {
             if let Some(request) = self.serving.remove(&serving) {
                 self.forget_event(key, &request.id, serving);
                 self.events.push_back(Event::RequesterGone {
@@ -257,8 +257,8 @@ impl Nacp {
     pub(crate) fn forget_remote_memory(&mut self, now: Instant, key: Key) {
         let acked: Vec<u64> = self.links[key]
             .waiters
-            .iter()
-            .copied()
+            .sorted()
+            .into_iter()
             .filter(|seq| self.waiters[seq].acked)
             .collect();
         for seq in acked {

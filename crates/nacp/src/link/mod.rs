@@ -25,6 +25,7 @@ use crate::event::PeerId;
 use crate::hashing::{SeededMap, seeded};
 use crate::message::{AppId, MessageId, RequestKind};
 use crate::outbox::{Count, Queues};
+use crate::seq_set::SeqSet;
 use crate::time::Instant;
 
 /// Online or offline; dropped is the absence of the record.
@@ -97,9 +98,9 @@ pub(crate) struct Link {
     pub(crate) queues: Queues,
     pub(crate) dedup: Dedup,
     /// Calls of ours that it has not answered.
-    pub(crate) waiters: BTreeSet<u64>,
+    pub(crate) waiters: SeqSet,
     /// Its requests that we have not answered.
-    pub(crate) serving: BTreeSet<u64>,
+    pub(crate) serving: SeqSet,
     /// Our subscriptions on it.
     pub(crate) subscriptions: BTreeSet<u64>,
     /// Its subscriptions on us.
@@ -153,8 +154,8 @@ impl Link {
             bound_at: 0,
             queues: Queues::default(),
             dedup: Dedup::default(),
-            waiters: BTreeSet::new(),
-            serving: BTreeSet::new(),
+            waiters: SeqSet::default(),
+            serving: SeqSet::default(),
             subscriptions: BTreeSet::new(),
             listens: BTreeSet::new(),
             owed: BTreeMap::new(),

@@ -1,10 +1,12 @@
-//! The two ids. Both are short text that is copied often, so neither copy allocates: an [`AppId`] is shared, a
-//! [`MessageId`] of up to 38 bytes (a UUID has 36) is held inline.
+//! Ids and names. All are short text that is copied often, so no copy allocates: an [`AppId`] is shared, a [`MessageId`]
+//! (a UUID has 36 bytes) or [`Target`] of up to 38 bytes is held inline.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+use arrayvec::ArrayString;
 
 /// The stable name of a program: 1 to 255 bytes of UTF-8.
 ///
@@ -85,60 +87,100 @@ const INLINE_MAX: usize = 38;
 /// assert_eq!(MessageId::from("dd481314").as_str(), "dd481314");
 /// ```
 #[derive(Clone)]
-pub struct MessageId(Repr);
+pub struct MessageId(Short);
 
+/// The name of a handler, as a request carries it.
+///
+/// ```
+/// use nacp::Target;
+/// let target = Target::from("echo");
+/// assert_eq!((target.len(), &*target), (4, "echo"));
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Target(Short);
+
+/// Text that is mostly short.
 #[derive(Clone)]
-enum Repr {
-    Inline { length: u8, bytes: [u8; INLINE_MAX] },
+enum Short {
+    Inline(InlineId),
     Shared(Arc<str>),
 }
 
-impl MessageId {
-    /// An id of at most 38 bytes of ASCII, which is the caller's to keep.
-    pub(crate) fn from_ascii(id: &[u8]) -> Self {
-        debug_assert!(id.is_ascii());
-        let mut bytes = [0; INLINE_MAX];
-        bytes[..id.len()].copy_from_slice(id);
-        #[allow(clippy::cast_possible_truncation)] // at most 38, or the line above had panicked
-        Self(Repr::Inline {
-            length: id.len() as u8,
-            bytes,
-        })
+impl Short {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Inline(text) => text,
+            Self::Shared(text) => text,
+        }
     }
+}
 
+impl From<&str> for Short {
+    fn from(text: &str) -> Self {
+        match InlineId::from(text) {
+            Ok(inline) => Self::Inline(inline),
+            Err(_) => Self::Shared(text.into()),
+        }
+    }
+}
+
+impl Default for Short {
+    fn default() -> Self {
+        Self::Inline(InlineId::new())
+    }
+}
+
+impl PartialEq for Short {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Short {}
+
+impl From<&str> for Target {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl std::ops::Deref for Target {
+    type Target = str;
+    fn deref(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+/// An id that is held in place.
+pub(crate) type InlineId = ArrayString<INLINE_MAX>;
+
+impl MessageId {
     /// The id as text.
     pub fn as_str(&self) -> &str {
-        match &self.0 {
-            Repr::Inline { length, bytes } => {
-                // Filled from a &str in `from`, at a char boundary: its whole length.
-                std::str::from_utf8(&bytes[..usize::from(*length)]).expect("made from text")
-            }
-            Repr::Shared(text) => text,
-        }
+        self.0.as_str()
     }
 
-    /// The id as bytes of UTF-8; cheaper than [`as_str`](Self::as_str).
+    /// The id as bytes of UTF-8.
     pub fn as_bytes(&self) -> &[u8] {
-        match &self.0 {
-            Repr::Inline { length, bytes } => &bytes[..usize::from(*length)],
-            Repr::Shared(text) => text.as_bytes(),
-        }
+        self.as_str().as_bytes()
     }
 }
 
 impl From<&str> for MessageId {
     fn from(id: &str) -> Self {
-        if id.len() <= INLINE_MAX {
-            let mut bytes = [0; INLINE_MAX];
-            bytes[..id.len()].copy_from_slice(id.as_bytes());
-            #[allow(clippy::cast_possible_truncation)] // at most 38
-            Self(Repr::Inline {
-                length: id.len() as u8,
-                bytes,
-            })
-        } else {
-            Self(Repr::Shared(id.into()))
-        }
+        Self(id.into())
+    }
+}
+
+impl From<InlineId> for MessageId {
+    fn from(id: InlineId) -> Self {
+        Self(Short::Inline(id))
     }
 }
 

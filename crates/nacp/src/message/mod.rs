@@ -20,8 +20,9 @@ pub use decode::{ID_LENGTH_MAX, decode};
 pub use decode_error::DecodeError;
 pub(crate) use encode::Encoder;
 pub use encode::{Encoded, encode};
-pub use ids::{AppId, InvalidAppId, MessageId};
-pub use payload::{Payload, PayloadError, Value};
+pub(crate) use ids::InlineId;
+pub use ids::{AppId, InvalidAppId, MessageId, Target};
+pub use payload::{Payload, PayloadEncoder, PayloadError, Value};
 
 use serde::{Deserialize, Serialize};
 

@@ -19,12 +19,7 @@ pub(super) fn decode_own(bytes: &[u8]) -> Option<Envelope<'_>> {
     let mut scan = Scan { left: &bytes[1..] };
     scan.expect(b"\x61v\xa2\x65major\x02\x65minor\x01\x64type")?;
     let name = scan.bytes()?;
-    scan.expect(b"\x62id")?;
-    let id = scan.id(ID_LENGTH_MAX)?;
-    scan.expect(b"\x64from")?;
-    let from = scan.id(AppId::LENGTH_MAX)?;
-    scan.expect(b"\x62to")?;
-    let to = scan.id(AppId::LENGTH_MAX)?;
+    let (id, from, to) = scan.names()?;
     scan.expect(b"\x61t\xfb")?;
     let t_ms = scan.whole_float()?;
     scan.expect(b"\x64meta")?;
@@ -86,6 +81,39 @@ impl<'a> Scan<'a> {
         let (bytes, left) = self.left.split_at_checked(length)?;
         self.left = left;
         Some(bytes)
+    }
+
+    /// `id`, `from` and `to`. What is text is checked in one go, which is cheaper than three times a little: the keys and
+    /// lengths between them are ASCII too, unless a name is long.
+    #[inline(always)]
+    fn names(&mut self) -> Option<(Cow<'a, str>, Cow<'a, str>, Cow<'a, str>)> {
+        let start = self.left;
+        let at = |scan: &Self| start.len() - scan.left.len();
+        self.expect(b"\x62id")?;
+        let id = self.bytes()?;
+        let id_end = at(self);
+        self.expect(b"\x64from")?;
+        let from = self.bytes()?;
+        let from_end = at(self);
+        self.expect(b"\x62to")?;
+        let to = self.bytes()?;
+        let to_end = at(self);
+        let fits = (1..=ID_LENGTH_MAX).contains(&id.len())
+            && (1..=AppId::LENGTH_MAX).contains(&from.len())
+            && (1..=AppId::LENGTH_MAX).contains(&to.len());
+        if !fits {
+            return None;
+        }
+        if let Ok(all) = std::str::from_utf8(&start[..to_end]) {
+            let part = |end: usize, length: usize| all.get(end - length..end).map(Cow::Borrowed);
+            return Some((
+                part(id_end, id.len())?,
+                part(from_end, from.len())?,
+                part(to_end, to.len())?,
+            ));
+        }
+        let text = |bytes| std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
+        Some((text(id)?, text(from)?, text(to)?))
     }
 
     #[inline(always)]

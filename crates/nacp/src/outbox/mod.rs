@@ -69,6 +69,42 @@ impl Queues {
     }
 }
 
+/// What the Backlogs hold, by age. Messages come in order, so they stand in a list; only what was put back there
+/// (LINK-6) must be sorted in.
+#[derive(Debug, Default)]
+struct Ages {
+    in_order: List<AGE>,
+    out_of_order: BTreeMap<u64, Key>,
+}
+
+impl Ages {
+    fn insert(&mut self, records: &mut Arena<Outgoing>, key: Key) {
+        let newest = self.in_order.last().map(|last| records[last].seq);
+        let outgoing = &mut records[key];
+        outgoing.in_order = newest.is_none_or(|newest| newest < outgoing.seq);
+        if outgoing.in_order {
+            self.in_order.push_back(records, key);
+        } else {
+            self.out_of_order.insert(outgoing.seq, key);
+        }
+    }
+
+    fn remove(&mut self, records: &mut Arena<Outgoing>, key: Key) {
+        if records[key].in_order {
+            self.in_order.unlink(records, key);
+        } else {
+            self.out_of_order.remove(&records[key].seq);
+        }
+    }
+
+    fn oldest(&self, records: &Arena<Outgoing>) -> Option<Key> {
+        let in_order = self.in_order.first();
+        let out_of_order = self.out_of_order.values().next().copied();
+        let both = in_order.into_iter().chain(out_of_order);
+        both.min_by_key(|&key| records[key].seq)
+    }
+}
+
 /// The records of all links, and what spans links: the caps and the ACK clocks.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -79,9 +115,9 @@ pub(crate) struct Outbox {
     submitted: Count,
     pending: Count,
     /// Backlogged notifies by age: what CAP-2 evicts first.
-    notifies: BTreeMap<u64, Key>,
+    notifies: Ages,
     /// All else in the Backlog by age.
-    others: BTreeMap<u64, Key>,
+    others: Ages,
     /// AckPending by acceptance: its first is what CAP-3 evicts, and whose ACK falls due next.
     pending_age: List<AGE>,
     /// The same for control messages, which no cap counts.
@@ -89,6 +125,15 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
+    /// Where a message stands, for the calls that follow at once.
+    pub(crate) fn locate(&self, seq: u64) -> Option<Key> {
+        self.by_seq.get(&seq).copied()
+    }
+
+    pub(crate) fn record(&self, key: Key) -> &Outgoing {
+        &self.records[key]
+    }
+
     pub(crate) fn get(&self, seq: u64) -> Option<&Outgoing> {
         self.by_seq.get(&seq).map(|&key| &self.records[key])
     }
@@ -146,12 +191,11 @@ impl Outbox {
         } else {
             &mut self.others
         };
-        ages.insert(outgoing.seq, key);
+        ages.insert(&mut self.records, key);
     }
 
     /// Backlog (or urgent lane) → Submitted.
-    pub(crate) fn submit(&mut self, queues: &mut Queues, seq: u64) -> &Outgoing {
-        let key = self.by_seq[&seq];
+    pub(crate) fn submit(&mut self, queues: &mut Queues, key: Key) -> &Outgoing {
         self.records[key].left = true;
         if matches!(self.records[key].class, Class::Control) {
             self.records[key].place = Place::Submitted;
@@ -178,15 +222,11 @@ impl Outbox {
     pub(crate) fn accept(
         &mut self,
         queues: &mut Queues,
-        seq: u64,
+        key: Key,
         now: Instant,
     ) -> Option<Outgoing> {
-        let key = *self.by_seq.get(&seq)?;
-        if self.records[key].place != Place::Submitted {
-            return None;
-        }
         if !self.records[key].class.needs_ack() {
-            return Some(self.remove(queues, seq));
+            return Some(self.remove(queues, self.records[key].seq));
         }
         if matches!(self.records[key].class, Class::Control) {
             self.records[key].place = Place::AckPending(now);
@@ -213,12 +253,13 @@ impl Outbox {
 
     fn detach(&mut self, queues: &mut Queues, key: Key) {
         let outgoing = &self.records[key];
-        let (seq, bytes, place) = (outgoing.seq, outgoing.bytes, outgoing.place);
+        let (bytes, place) = (outgoing.bytes, outgoing.place);
         let (control, needs_ack) = (
             matches!(outgoing.class, Class::Control),
             outgoing.class.needs_ack(),
         );
         let forwarded = matches!(outgoing.class, Class::Forwarded { .. });
+        let notify = outgoing.class.is_notify();
         queues.list(outgoing).unlink(&mut self.records, key);
         match place {
             Place::AckPending(_) if control => self.control_age.unlink(&mut self.records, key),
@@ -228,8 +269,12 @@ impl Outbox {
             }
             Place::Backlog if !control && !forwarded => {
                 self.backlog.sub(bytes);
-                self.notifies.remove(&seq);
-                self.others.remove(&seq);
+                let ages = if notify {
+                    &mut self.notifies
+                } else {
+                    &mut self.others
+                };
+                ages.remove(&mut self.records, key);
             }
             Place::Submitted if needs_ack && !control => self.submitted.sub(bytes),
             Place::Backlog | Place::Submitted => {}
@@ -263,12 +308,9 @@ impl Outbox {
 
     /// What CAP-2 evicts next: the oldest notify, else the oldest other message.
     pub(crate) fn eviction_candidate(&self) -> Option<&Outgoing> {
-        let key = self
-            .notifies
-            .values()
-            .next()
-            .or_else(|| self.others.values().next())?;
-        Some(&self.records[*key])
+        let notify = self.notifies.oldest(&self.records);
+        let key = notify.or_else(|| self.others.oldest(&self.records))?;
+        Some(&self.records[key])
     }
 
     /// The AckPending message that was accepted first.
@@ -314,23 +356,18 @@ impl Outbox {
             .collect()
     }
 
-    /// The first of a link's list.
-    pub(crate) fn first(&self, list: &List<QUEUE>) -> Option<&Outgoing> {
-        list.first().map(|key| &self.records[key])
-    }
-
     /// The first of a link's Backlog, within the first `depth`, that `wanted` accepts.
     pub(crate) fn find(
         &self,
         list: &List<QUEUE>,
         depth: usize,
         wanted: impl Fn(&Outgoing) -> bool,
-    ) -> Option<u64> {
+    ) -> Option<Key> {
         let mut next = list.first();
         for _ in 0..depth {
             let outgoing = &self.records[next?];
             if wanted(outgoing) {
-                return Some(outgoing.seq);
+                return next;
             }
             next = outgoing.next_in_queue();
         }

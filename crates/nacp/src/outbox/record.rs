@@ -6,7 +6,7 @@ use crate::time::Instant;
 
 /// The list of its link's queue that a record stands in.
 pub(crate) const QUEUE: usize = 0;
-/// The list by acceptance that a record in AckPending stands in.
+/// The list by acceptance that a record in AckPending stands in; in the Backlog, the list by age.
 pub(crate) const AGE: usize = 1;
 
 /// Where a message is.
@@ -82,6 +82,8 @@ pub(crate) struct Outgoing {
     pub(crate) left: bool,
     /// How often in a row the link broke while it was the oldest unACKed (MSG-9).
     pub(crate) breaks: u32,
+    /// In the Backlog: whether it came in order, and so stands in the list by age.
+    pub(super) in_order: bool,
     queue: Neighbours,
     age: Neighbours,
 }
@@ -100,6 +102,7 @@ impl Outgoing {
             tracked: false,
             left: false,
             breaks: 0,
+            in_order: false,
             queue: Neighbours::default(),
             age: Neighbours::default(),
         }

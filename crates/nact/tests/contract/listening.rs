@@ -82,3 +82,11 @@ pub async fn a_dropped_accept_loses_no_connection(place: &Place) {
         assert!(near.is_ok() && far.is_ok());
     }
 }
+
+pub async fn an_accepted_channel_has_the_address_that_its_remote_text_tells(place: &Place) {
+    let (_near, far) = place.pair().await;
+    let told: Option<std::net::SocketAddr> = far.remote.parse().ok();
+    assert_eq!(far.address, told, "{far:?}");
+    let is_local = place.url.starts_with("mem:") || place.url.starts_with("unix:");
+    assert_eq!(far.address.is_none(), is_local, "{far:?}");
+}

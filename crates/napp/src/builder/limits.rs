@@ -84,3 +84,39 @@ impl Builder {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setter_changes_its_own_limit_and_nothing_else() {
+        let second = Duration::from_secs(1);
+        let builder = Builder::new("world")
+            .forward_count_max(1)
+            .forward_bytes_max(2)
+            .forward_hold(3 * second)
+            .protocol_timeout(4 * second)
+            .challenge_timeout(5 * second)
+            .delivery_attempts_max(6)
+            .acks_waiting_max(7)
+            .subscriptions_max(8)
+            .batched_acks(false);
+        let mut expected = Builder::new("world").config;
+        expected.forward_count_max = 1;
+        expected.forward_bytes_max = 2;
+        expected.forward_hold = 3 * second;
+        expected.protocol_timeout = 4 * second;
+        expected.challenge_timeout = 5 * second;
+        expected.delivery_attempts_max = 6;
+        expected.acks_waiting_max = 7;
+        expected.subscriptions_max = 8;
+        expected.batched_acks = false;
+        assert_eq!(format!("{:?}", builder.config), format!("{expected:?}"));
+        let none = Builder::new("world")
+            .forward_count_max(0)
+            .acks_waiting_max(0);
+        assert_eq!(none.config.forward_count_max, 1, "else nothing ever passes");
+        assert_eq!(none.config.acks_waiting_max, 1);
+    }
+}

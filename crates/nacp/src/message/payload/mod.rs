@@ -34,7 +34,7 @@ mod value;
 
 use std::fmt;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use serde::de::{Deserialize, DeserializeOwned};
 use serde::ser::Serialize;
 
@@ -43,6 +43,45 @@ pub use number::BigInt;
 pub use value::Value;
 
 use super::cbor::{self, Malformed};
+
+/// Encodes many payloads with few allocations: small ones share chunks of memory. A chunk lives as long as one of its
+/// payloads, so what a single payload that stays can hold is bounded: 8 KiB.
+///
+/// ```
+/// use nacp::{Payload, message::PayloadEncoder};
+/// let mut encoder = PayloadEncoder::default();
+/// assert_eq!(encoder.encode("ok").unwrap(), Payload::encode("ok").unwrap());
+/// ```
+#[derive(Debug, Default)]
+pub struct PayloadEncoder {
+    scratch: Vec<u8>,
+    chunk: BytesMut,
+}
+
+/// Bytes of a shared chunk.
+const CHUNK: usize = 8 * 1024;
+/// The largest payload that shares one.
+const SHARED_MAX: usize = CHUNK / 8;
+
+impl PayloadEncoder {
+    /// As [`Payload::encode`].
+    ///
+    /// # Errors
+    /// As [`Payload::encode`].
+    pub fn encode<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<Payload, PayloadError> {
+        let written = ser::into_vec(std::mem::take(&mut self.scratch), value)?;
+        if written.len() > SHARED_MAX {
+            return Ok(Payload(written.into()));
+        }
+        if self.chunk.capacity() < written.len() {
+            // Gets the old chunk back if none of its payloads lives any more.
+            self.chunk.reserve(CHUNK);
+        }
+        self.chunk.extend_from_slice(&written);
+        self.scratch = written;
+        Ok(Payload(self.chunk.split().freeze()))
+    }
+}
 
 /// One well-formed CBOR item; cheap to clone.
 ///

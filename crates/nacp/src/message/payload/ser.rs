@@ -14,8 +14,17 @@ use super::{PayloadError, number};
 
 /// Encodes a value as one item.
 pub(super) fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, PayloadError> {
+    into_vec(Vec::new(), value)
+}
+
+/// As [`to_vec`], into the memory of `out`, which is emptied first.
+pub(super) fn into_vec<T: Serialize + ?Sized>(
+    mut out: Vec<u8>,
+    value: &T,
+) -> Result<Vec<u8>, PayloadError> {
+    out.clear();
     let mut serializer = Serializer {
-        out: Vec::new(),
+        out,
         levels: 0,
         wrappers: 0,
         is_whole: true,
