@@ -16,6 +16,9 @@ const listenUrls = {
   unix: `unix://${directory}/socket`,
   ws: 'ws://127.0.0.1:0/nacp',
   http: 'http://127.0.0.1:0/nacp',
+  tls: 'tls://127.0.0.1:0',
+  wss: 'wss://127.0.0.1:0/nacp',
+  https: 'https://127.0.0.1:0/nacp',
 }
 
 function world(options) {

@@ -1,8 +1,10 @@
 // The server of the streamable HTTP transport. What this keeps true: a session is one downlink body and the POSTs that carry
 // its token; POSTs of a session never overlap; a session that ended is unknown from then on.
 import http from 'node:http'
+import https from 'node:https'
 import { once } from 'node:events'
 import { randomBytes } from 'node:crypto'
+import { certificate, isSecure } from './certificate.mjs'
 import { Connection } from './connection.mjs'
 import { PREFACE } from './http_client.mjs'
 
@@ -60,17 +62,18 @@ export async function listenHttp(url, settings, onConnection) {
   const { hostname, port, pathname } = new URL(url)
   const path = pathname === '/' ? '/nacp' : pathname
   const sessions = new Map()
-  const server = http.createServer(async (request, response) => {
+  const serve = async (request, response) => {
     if (request.url.split('?')[0] !== path) return response.writeHead(404).end()
     if (request.method === 'GET') return onConnection(openSession(sessions, response, settings))
     if (request.method !== 'POST') return response.writeHead(405, { allow: 'GET, POST' }).end()
     const status = await answerPost(sessions, request)
     return response.writeHead(status).end()
-  })
+  }
+  const server = isSecure(url) ? https.createServer(certificate(), serve) : http.createServer(serve)
   server.listen(Number(port), hostname)
   await once(server, 'listening')
   return {
-    url: `http://127.0.0.1:${server.address().port}${path}`,
+    url: `${isSecure(url) ? 'https' : 'http'}://127.0.0.1:${server.address().port}${path}`,
     close: () => {
       for (const { connection } of sessions.values()) connection.close()
       server.close()

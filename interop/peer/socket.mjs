@@ -1,6 +1,8 @@
-// TCP and Unix sockets: frames back to back on a byte stream.
+// TCP and Unix sockets, and TCP inside TLS: frames back to back on a byte stream.
 import net from 'node:net'
+import tls from 'node:tls'
 import { once } from 'node:events'
+import { certificate, isSecure } from './certificate.mjs'
 import { Connection } from './connection.mjs'
 
 const address = (url) => {
@@ -30,23 +32,24 @@ function connectionOver(socket, settings) {
 }
 
 export async function dialSocket(url, settings) {
-  const socket = net.connect(address(url))
-  await once(socket, 'connect')
+  const socket = isSecure(url) ? tls.connect(address(url)) : net.connect(address(url))
+  await once(socket, isSecure(url) ? 'secureConnect' : 'connect')
   return connectionOver(socket, settings)
 }
 
 export async function listenSocket(url, settings, onConnection) {
   const sockets = new Set()
-  const server = net.createServer((socket) => {
+  const opened = (socket) => {
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
     onConnection(connectionOver(socket, settings))
-  })
+  }
+  const server = isSecure(url) ? tls.createServer(certificate(), opened) : net.createServer(opened)
   server.listen(address(url))
   await once(server, 'listening')
   const bound = server.address()
   return {
-    url: typeof bound === 'string' ? `unix://${bound}` : `tcp://127.0.0.1:${bound.port}`,
+    url: typeof bound === 'string' ? `unix://${bound}` : `${isSecure(url) ? 'tls' : 'tcp'}://127.0.0.1:${bound.port}`,
     close: () => {
       server.close()
       for (const socket of sockets) socket.destroy()

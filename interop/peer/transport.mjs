@@ -10,10 +10,14 @@ const transports = {
   unix: { dial: dialSocket, listen: listenSocket },
   ws: { dial: dialWebSocket, listen: listenWebSocket },
   http: { dial: dialHttp, listen: listenHttp },
+  tls: { dial: dialSocket, listen: listenSocket },
+  wss: { dial: dialWebSocket, listen: listenWebSocket },
+  https: { dial: dialHttp, listen: listenHttp },
 }
 
 // Base peers cut HTTP messages small and others hardly ever.
 const chunkSizes = { tcp: 100 << 20, unix: 2 ** 31 - 1, ws: 100 << 20, http: 64 << 10 }
+Object.assign(chunkSizes, { tls: chunkSizes.tcp, wss: chunkSizes.ws, https: chunkSizes.http })
 
 function chosen(url, options) {
   const scheme = url.slice(0, url.indexOf(':'))

@@ -1,8 +1,10 @@
 // WebSocket: one binary message is one frame; no compression; default path /nacp, any other is 404; a text message ends
 // the connection (`non-binary-frame`).
 import http from 'node:http'
+import https from 'node:https'
 import { once } from 'node:events'
 import { WebSocket, WebSocketServer } from 'ws'
+import { certificate, isSecure } from './certificate.mjs'
 import { Connection } from './connection.mjs'
 
 const FRAME_BYTES_MAX = 256 << 20
@@ -32,7 +34,8 @@ export async function listenWebSocket(url, settings, onConnection) {
   const { hostname, port, pathname } = new URL(url)
   const path = pathname === '/' ? '/nacp' : pathname
   const upgrades = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: FRAME_BYTES_MAX })
-  const server = http.createServer((request, response) => response.writeHead(404).end())
+  const missing = (request, response) => response.writeHead(404).end()
+  const server = isSecure(url) ? https.createServer(certificate(), missing) : http.createServer(missing)
   server.on('upgrade', (request, socket, head) => {
     if (request.url.split('?')[0] !== path) {
       socket.end('HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n')
@@ -43,7 +46,7 @@ export async function listenWebSocket(url, settings, onConnection) {
   server.listen(Number(port), hostname)
   await once(server, 'listening')
   return {
-    url: `ws://127.0.0.1:${server.address().port}${path}`,
+    url: `${isSecure(url) ? 'wss' : 'ws'}://127.0.0.1:${server.address().port}${path}`,
     close: () => {
       for (const opened of upgrades.clients) opened.terminate()
       server.close()

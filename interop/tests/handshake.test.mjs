@@ -57,20 +57,19 @@ test('a Register for somebody else is dropped without a word', async (context) =
 
 test('who answers under another name than was dialled is left', async (context) => {
   const rust = await RustApp.start(context, { id: freshId('rust') })
-  const closed = new Promise((resolve) => listening(resolve))
-  async function listening(resolve) {
-    const listener = await listen(place(context, 'tcp'), {}, (connection) => {
-      connection.on('close', resolve)
-      connection.on('message', (bytes) => {
-        const msg = decode(bytes)
-        if (msg.type !== 'register') return
-        const card = { isGateway: false, decl: { events: [], abilities: [] } }
-        connection.send(encode(message.response('impostor', msg.from, msg.id, { isOk: true }, card)))
-      })
+  let left
+  const closed = new Promise((resolve) => (left = resolve))
+  const listener = await listen(place(context, 'tcp'), {}, (connection) => {
+    connection.on('close', left)
+    connection.on('message', (bytes) => {
+      const msg = decode(bytes)
+      if (msg.type !== 'register') return
+      const card = { isGateway: false, decl: { events: [], abilities: [] } }
+      connection.send(encode(message.response('impostor', msg.from, msg.id, { isOk: true }, card)))
     })
-    context.after(() => listener.close())
-    await assert.rejects(rust.connect('expected', listener.url), { message: 'expect-mismatch' })
-  }
+  })
+  context.after(() => listener.close())
+  await assert.rejects(rust.connect('expected', listener.url), { message: 'expect-mismatch' })
   await closed
 })
 

@@ -6,12 +6,12 @@ import path from 'node:path'
 import { App, freshId } from '../peer/app.mjs'
 import { RustApp } from './rust_app.mjs'
 
-export const transports = ['tcp', 'unix', 'ws', 'http']
+export const transports = ['tcp', 'unix', 'ws', 'http', 'tls', 'wss', 'https']
 export const diallers = ['javascript', 'rust']
 
 /** A URL to listen at. */
 export function place(context, transport) {
-  if (transport === 'tcp') return 'tcp://127.0.0.1:0'
+  if (transport === 'tcp' || transport === 'tls') return `${transport}://127.0.0.1:0`
   if (transport !== 'unix') return `${transport}://127.0.0.1:0/nacp`
   const directory = mkdtempSync(path.join(tmpdir(), 'nacp-'))
   context.after(() => rmSync(directory, { recursive: true, force: true }))

@@ -2,7 +2,7 @@
 // again and not processed again, whichever side was the sender, and whoever makes the new connection.
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { gated, isLink, linked, LINK_NEWS } from './places.mjs'
+import { gated, isLink, linked, LINK_NEWS, transports } from './places.mjs'
 
 /** Cuts the connection and waits until both sides know. */
 async function cut({ js, rust }) {
@@ -20,7 +20,7 @@ async function watched(context, options) {
 
 const idsOf = (js, pattern, type) => js.bus.all(pattern).map(({ msg }) => msg).filter(type).map(({ id }) => id)
 
-for (const transport of ['tcp', 'unix', 'ws', 'http']) {
+for (const transport of transports) {
   test(`${transport}: a request of Rust whose ACK was held back comes again, its handler runs once`, async (context) => {
     const { js, rust, redial } = await watched(context, { transport })
     const { runs, open } = gated(js)

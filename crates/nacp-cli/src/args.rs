@@ -3,14 +3,12 @@
 //! What this module keeps true: what cannot be meant is refused here, with exit code 2, before anything is opened.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use nacp::AppId;
 use nact::Url;
 
 use crate::cmd;
-use crate::duration::{self, OrOff};
 use crate::failure::Failure;
 
 /// The command line.
@@ -37,6 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   nacp demo                                                  break a connection five times, lose nothing
   nacp serve --id world --listen tcp://127.0.0.1:18900       an App with demonstration handlers
+  nacp gateway --listen tcp://127.0.0.1:18901                an App that forwards
   nacp call world echo '{\"text\":\"hi\"}' --connect tcp://127.0.0.1:18900
   nacp event world countdown 5 --connect tcp://127.0.0.1:18900
   nacp sub world 'nacp:internal:*:*' --connect tcp://127.0.0.1:18900
@@ -66,6 +65,8 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
 pub enum Command {
     /// Run an App with demonstration handlers: echo, countdown, tree-hash
     Serve(cmd::serve::Args),
+    /// Run an App that only forwards, between the Apps that register with it
+    Gateway(cmd::gateway::Args),
     /// Call an ability and print its response
     Call(cmd::call::Args),
     /// Call an event and print its chunks as they come, then its response
@@ -91,24 +92,6 @@ pub enum Command {
     /// The one in the middle
     #[command(hide = true)]
     DemoGateway(cmd::demo::gateway::Args),
-}
-
-/// How this program takes part, whatever it does.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "This App")]
-pub struct Identity {
-    /// Our own App ID, 1 to 255 bytes [default: world for serve, else cli- and something random]
-    #[arg(long, value_parser = app_id)]
-    pub id: Option<AppId>,
-    /// A message that is not acknowledged for this long takes the link offline
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    pub ack_timeout: Duration,
-    /// How long a lost App is waited for
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration::parse)]
-    pub grace: Duration,
-    /// Time between heartbeats, or off
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_or_off)]
-    pub heartbeat: OrOff,
 }
 
 /// Where the App is that is called.

@@ -35,6 +35,15 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// Writes a duration so that [`parse`] reads it as the same.
+pub fn show(duration: Duration) -> String {
+    if duration.subsec_nanos() == 0 {
+        format!("{}s", duration.as_secs())
+    } else {
+        format!("{}ms", duration.as_secs_f64() * 1000.0)
+    }
+}
+
 /// A duration, or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrOff(pub Option<Duration>);
@@ -62,6 +71,9 @@ mod tests {
         assert_eq!(parse("5s"), Ok(Duration::from_secs(5)));
         assert_eq!(parse("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_or_off("off"), Ok(OrOff(None)));
+        for text in ["500ms", "1.5ms", "120s"] {
+            assert_eq!(parse(text).map(show).as_deref(), Ok(text));
+        }
         for odd in [
             "", "5", "s", "-1s", "0s", "5 s", "1e3s", "1..2s", "99999h", "NaNs", "off",
         ] {

@@ -54,3 +54,37 @@ impl Interrupts {
         let _ = self.interrupt.recv().await; // it never ends
     }
 }
+
+/// Requests to read again what was renewed (SIGHUP); there are none on Windows.
+#[derive(Debug)]
+pub struct Hangups {
+    #[cfg(unix)]
+    signal: tokio::signal::unix::Signal,
+}
+
+impl Hangups {
+    /// Listens from now on; the program is no longer ended by them.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn new() -> Result<Self, Failure> {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            let signal = signal(SignalKind::hangup()).map_err(|error| {
+                Failure::failed(format_args!("cannot listen to SIGHUP: {error}"))
+            })?;
+            Ok(Self { signal })
+        }
+        #[cfg(not(unix))]
+        Ok(Self {})
+    }
+
+    /// Waits for the next one. Cancel safe.
+    pub async fn next(&mut self) {
+        #[cfg(unix)]
+        let _ = self.signal.recv().await; // it never ends
+        #[cfg(not(unix))]
+        std::future::pending::<()>().await;
+    }
+}

@@ -3,15 +3,19 @@
 mod args;
 pub mod captured;
 mod cmd;
+mod credentials;
 mod duration;
 mod failure;
 mod handlers;
 mod interrupt;
 mod json_argument;
+mod listening;
 pub mod notation;
 mod output;
 mod random;
 mod session;
+mod settings;
+mod size;
 mod tree_hash;
 mod words;
 
@@ -39,6 +43,7 @@ pub fn run() -> ExitCode {
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve(args) => block_on(cmd::serve::run(args)),
+        Command::Gateway(args) => block_on(cmd::gateway::run(args)),
         Command::Call(args) => block_on(cmd::call::run(args)),
         Command::Event(args) => block_on(cmd::event::run(args)),
         Command::Sub(args) => block_on(cmd::sub::run(args)),

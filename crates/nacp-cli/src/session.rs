@@ -9,29 +9,14 @@ use std::time::Duration;
 use nact::{DialError, ListenError};
 use napp::{App, Builder, CallError, ConnectError, Shutdown, StartError};
 
-use crate::args::{Identity, Target};
+use crate::args::Target;
+use crate::credentials;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
-use crate::random;
+use crate::settings::{Caller, Flags};
 
 /// How long the last acknowledgements may take when we leave. On a link that works they take a millisecond.
 const LEAVE_TIME: Duration = Duration::from_millis(500);
-
-/// A person watches: the first attempts come soon, the later ones not too late.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-
-/// The beginnings of an App with that identity.
-pub fn builder(identity: &Identity) -> Builder {
-    let id = match &identity.id {
-        Some(id) => id.to_string(),
-        None => format!("cli-{:012x}", random::word() & 0xffff_ffff_ffff),
-    };
-    App::builder(id.as_str())
-        .ack_timeout(identity.ack_timeout)
-        .reconnect_grace(identity.grace)
-        .heartbeat_interval(identity.heartbeat.0)
-        .reconnect_backoff(BACKOFF.0, BACKOFF.1)
-}
 
 /// Starts it.
 ///
@@ -42,6 +27,9 @@ pub async fn start(builder: Builder) -> Result<App, Failure> {
         StartError::Listen(ListenError::Url(_) | ListenError::UnknownScheme { .. }) => {
             Failure::usage(&error)
         }
+        StartError::Listen(ListenError::NoCertificate { url }) => Failure::usage(format_args!(
+            "listening at {url} needs a certificate; give --tls-cert and --tls-key"
+        )),
         _ => Failure::failed(&error),
     })
 }
@@ -50,8 +38,10 @@ pub async fn start(builder: Builder) -> Result<App, Failure> {
 ///
 /// # Errors
 /// Nobody is there, or somebody else.
-pub async fn join(identity: &Identity, target: &Target) -> Result<App, Failure> {
-    let app = start(builder(identity)).await?;
+pub async fn join(settings: &Flags<Caller>, target: &Target) -> Result<App, Failure> {
+    let plan = settings.clone().resolve()?.plan;
+    let (transports, _) = credentials::transports(&plan)?;
+    let app = start(plan.builder(transports)).await?;
     let peer = target.via.as_ref().unwrap_or(&target.app);
     match app.connect(peer.as_str(), &target.connect).await {
         Ok(_) => Ok(app),
@@ -61,6 +51,9 @@ pub async fn join(identity: &Identity, target: &Target) -> Result<App, Failure> 
 
 fn connect_failure(error: &ConnectError, peer: &str, target: &Target) -> Failure {
     let url = &target.connect;
+    if let Some(advice) = credentials_advice(error.reason()) {
+        return Failure::failed(format_args!("{error}, at {url}; {advice}"));
+    }
     match error {
         ConnectError::Dial(dial) => match &**dial {
             DialError::Url(_) | DialError::UnknownScheme { .. } => {
@@ -83,6 +76,22 @@ fn connect_failure(error: &ConnectError, peer: &str, target: &Target) -> Failure
             ))
         }
         _ => Failure::failed(format_args!("{error}, at {url}")),
+    }
+}
+
+/// What to show to a server that wants to know who we are.
+fn credentials_advice(reason: &str) -> Option<&'static str> {
+    match reason {
+        "client-certificate-missing" => {
+            Some("show a certificate with --tls-client-cert and --tls-client-key")
+        }
+        "identity-not-allowed" | "identity-not-listed" => {
+            Some("choose an --id that this certificate or token may have")
+        }
+        "certificate-unknown-issuer" => Some("name the authority that you trust with --tls-roots"),
+        _ if reason.ends_with("-401") => Some("show a token with --bearer-token-file"),
+        _ if reason.ends_with("-403") => Some("show another token with --bearer-token-file"),
+        _ => None,
     }
 }
 

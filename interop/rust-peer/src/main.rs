@@ -1,13 +1,17 @@
 //! One App of ours for the interoperability tests: `peer '{"id": …, "listen": […]}'`, then commands on stdin and what came
 //! of them on stdout, one JSON object a line. What this program keeps true: payloads cross as hex of their CBOR, so that
-//! nothing between the two implementations reads or mends them.
+//! nothing between the two implementations reads or mends them. `peer certificate DIRECTORY` makes the certificate that
+//! both sides listen with.
 
+mod certificate;
 mod commands;
 mod handlers;
 mod report;
 
 use std::time::Duration;
 
+use nact::tls::Tls;
+use nact::web::{Web, WebConfig};
 use napp::{App, Builder, TransportOptions, Transports};
 use serde::Deserialize;
 use serde_json::json;
@@ -47,21 +51,31 @@ fn builder(setup: &Setup) -> Result<Builder, AnyError> {
     if let Some(ms) = setup.backoff_ms {
         builder = builder.reconnect_backoff(Duration::from_millis(ms), Duration::from_millis(ms));
     }
-    if let Some(chunk_size) = setup.chunk_size {
-        let options = TransportOptions {
-            chunk_size,
-            ..TransportOptions::default()
-        };
-        builder = builder.transports(Transports::new(options));
-    }
+    builder = builder.transports(transports(setup)?);
     for url in &setup.listen {
         builder = builder.listen(url)?;
     }
     Ok(builder)
 }
 
+fn transports(setup: &Setup) -> Result<Transports, AnyError> {
+    let mut options = TransportOptions::default();
+    options.chunk_size = setup.chunk_size.unwrap_or(options.chunk_size);
+    let mut transports = Transports::new(options);
+    if let Some(directory) = std::env::var_os("NACP_INTEROP_TLS") {
+        let tls = certificate::tls(directory.as_ref())?;
+        transports.register(Web::new(WebConfig::default().with_tls(tls.clone())));
+        transports.register(Tls::new(tls));
+    }
+    Ok(transports)
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), AnyError> {
+    let mut words = std::env::args().skip(1);
+    if let (Some("certificate"), Some(directory)) = (words.next().as_deref(), words.next()) {
+        return certificate::make(directory.as_ref());
+    }
     tokio::task::LocalSet::new().run_until(run()).await
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use nacp::Payload;
 use napp::CallOptions;
 
-use crate::args::{Identity, Target};
+use crate::args::Target;
 use crate::failure::Failure;
+use crate::settings::{Caller, Flags};
 use crate::{duration, json_argument, output, session};
 
 /// What to call.
@@ -25,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
     #[command(flatten)]
-    identity: Identity,
+    settings: Flags<Caller>,
 }
 
 const EXAMPLES: &str = "\
@@ -41,7 +42,7 @@ Examples:
 /// No response, or one that is not ok.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let request = json_argument::payload(args.payload.as_deref())?;
-    let app = session::join(&args.identity, &args.target).await?;
+    let app = session::join(&args.settings, &args.target).await?;
     let options = match args.timeout {
         Some(timeout) => CallOptions::default().deadline(timeout),
         None => CallOptions::default(),

@@ -11,9 +11,10 @@ use nacp::Payload;
 use napp::{App, CallError, EventCall, LinkStatus};
 use serde_json::json;
 
-use crate::args::{Identity, Target};
+use crate::args::Target;
 use crate::failure::{Failure, say};
 use crate::interrupt::Interrupts;
+use crate::settings::{Caller, Flags};
 use crate::{json_argument, output, session, words};
 
 /// What to call.
@@ -32,7 +33,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    identity: Identity,
+    settings: Flags<Caller>,
 }
 
 const EXAMPLES: &str = "\
@@ -50,7 +51,7 @@ Examples:
 /// No response, or one that is not ok.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let request = json_argument::payload(args.payload.as_deref())?;
-    let app = session::join(&args.identity, &args.target).await?;
+    let app = session::join(&args.settings, &args.target).await?;
     let view = View::new(args.json);
     let result = event(&app, &args, &request, &view).await;
     view.bar.finish_and_clear();

@@ -3,8 +3,9 @@
 use nacp::Payload;
 use nacp::message::{Declaration, Declared};
 
-use crate::args::{Identity, Target};
+use crate::args::Target;
 use crate::failure::{Failure, one_line};
+use crate::settings::{Caller, Flags};
 use crate::{json_argument, output, session};
 
 /// Whom to ask.
@@ -16,7 +17,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    identity: Identity,
+    settings: Flags<Caller>,
 }
 
 /// Runs the command.
@@ -24,7 +25,7 @@ pub struct Args {
 /// # Errors
 /// No response, or one that is no declaration.
 pub async fn run(args: Args) -> Result<(), Failure> {
-    let app = session::join(&args.identity, &args.target).await?;
+    let app = session::join(&args.settings, &args.target).await?;
     let caller = app.clone();
     let declaration = session::until_interrupted(app, async {
         caller

@@ -4,6 +4,7 @@ pub mod call;
 pub mod decode;
 pub mod demo;
 pub mod event;
+pub mod gateway;
 pub mod introduce;
 pub mod serve;
 pub mod signal;

@@ -1,27 +1,15 @@
 //! `nacp serve`: an App with the demonstration handlers.
 
-use std::time::Duration;
-
-use nacp::AppId;
-use napp::Shutdown;
-
-use crate::args::{self, Identity};
-use crate::failure::{Failure, say};
-use crate::interrupt::Interrupts;
-use crate::{handlers, output, session};
+use crate::failure::Failure;
+use crate::settings::{self, Flags};
+use crate::{handlers, listening};
 
 /// Where to listen, and as whom.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
-    /// Where to listen; may be given more than once
-    #[arg(long, value_name = "URL", required = true, value_parser = args::url)]
-    listen: Vec<String>,
-    /// Forward between the Apps that register here, too
-    #[arg(long)]
-    gateway: bool,
     #[command(flatten)]
-    identity: Identity,
+    settings: Flags<settings::Serve>,
 }
 
 const NOTES: &str = "\
@@ -33,32 +21,14 @@ Handlers:
 
 Examples:
   nacp serve --id world --listen tcp://127.0.0.1:18900
-  nacp serve --id world --listen unix:/tmp/world.sock --listen tcp://127.0.0.1:0 -v";
-
-/// How long those who still wait for an answer may take when we end.
-const DRAIN_TIME: Duration = Duration::from_secs(2);
+  nacp serve --id world --listen unix:/tmp/world.sock --listen tcp://127.0.0.1:0 -v
+  nacp serve --listen tls://0.0.0.0:18900 --tls-cert cert.pem --tls-key key.pem --tls-client-roots ca.pem
+  nacp serve --print-config > serve.toml";
 
 /// Runs the command, until a signal ends it.
 ///
 /// # Errors
-/// An address cannot be listened at.
-pub async fn run(mut args: Args) -> Result<(), Failure> {
-    if args.identity.id.is_none() {
-        args.identity.id = AppId::new("world").ok();
-    }
-    let mut builder = handlers::register(session::builder(&args.identity)).gateway(args.gateway);
-    for url in &args.listen {
-        builder = builder.listen(url).map_err(Failure::usage)?;
-    }
-    let mut interrupts = Interrupts::new()?;
-    let app = session::start(builder).await?;
-    for url in app.local_urls() {
-        output::line(&format!("{} listens at {url}", app.id()))?;
-    }
-    interrupts.next().await;
-    say("leaving; again to leave at once");
-    tokio::select! {
-        _ = app.shutdown(Shutdown::Drain(DRAIN_TIME)) => Ok(()),
-        () = interrupts.next() => Err(Failure::Interrupted),
-    }
+/// A setting is wrong, or an address cannot be listened at.
+pub async fn run(args: Args) -> Result<(), Failure> {
+    listening::run(args.settings, handlers::register).await
 }

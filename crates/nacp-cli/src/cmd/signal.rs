@@ -4,8 +4,9 @@
 
 use nacp::SignalKind;
 
-use crate::args::{Identity, Target};
+use crate::args::Target;
 use crate::failure::Failure;
+use crate::settings::{Caller, Flags};
 use crate::{json_argument, session};
 
 /// What to say to whom.
@@ -24,7 +25,7 @@ pub struct Args {
     #[arg(value_name = "JSON", allow_negative_numbers = true)]
     payload: Option<String>,
     #[command(flatten)]
-    identity: Identity,
+    settings: Flags<Caller>,
 }
 
 const NOTES: &str = "\
@@ -67,7 +68,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         Kind::Normal => Some(json_argument::payload(args.payload.as_deref())?),
         _ => None,
     };
-    let app = session::join(&args.identity, &args.target).await?;
+    let app = session::join(&args.settings, &args.target).await?;
     let sender = app.clone();
     session::until_interrupted(app, async {
         let is_delivered = sender

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use crate::args::{Identity, Target};
+use crate::args::Target;
 use crate::failure::{Failure, say};
+use crate::settings::{Caller, Flags};
 use crate::{json_argument, output, session};
 
 /// What to listen to.
@@ -19,7 +20,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    identity: Identity,
+    settings: Flags<Caller>,
 }
 
 const EXAMPLES: &str = "\
@@ -34,7 +35,7 @@ Examples:
 /// # Errors
 /// The App refuses, or is gone.
 pub async fn run(args: Args) -> Result<(), Failure> {
-    let app = session::join(&args.identity, &args.target).await?;
+    let app = session::join(&args.settings, &args.target).await?;
     let subscriber = app.clone();
     let result = session::until_interrupted(app, async {
         let failure = |error| session::call_failure(&error, &args.target, &args.pattern);

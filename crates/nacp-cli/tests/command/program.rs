@@ -72,8 +72,18 @@ impl Lines {
 
 /// Starts `nacp` with these arguments.
 pub fn start(args: &[&str]) -> Program {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_nacp"))
-        .args(args)
+    start_with(args, &[])
+}
+
+/// The same, with these variables.
+pub fn start_with(args: &[&str], variables: &[(&str, &str)]) -> Program {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nacp"));
+    command.args(args).envs(variables.iter().copied());
+    begin(command)
+}
+
+fn begin(mut command: Command) -> Program {
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -106,7 +116,25 @@ pub fn run_with_input(args: &[&str], input: &[u8]) -> Ended {
 pub fn serve(args: &[&str]) -> (Program, String) {
     let mut all = vec!["serve", "--listen", "tcp://127.0.0.1:0"];
     all.extend(args);
-    let mut program = start(&all);
+    listening(&all)
+}
+
+/// A `nacp` that listens, and where.
+pub fn listening(args: &[&str]) -> (Program, String) {
+    listens(start(args))
+}
+
+/// The same, where a program may have only 256 files open unless it asks for more.
+#[cfg(unix)]
+pub fn listening_with_few_files(args: &[&str]) -> (Program, String) {
+    let mut command = Command::new("sh");
+    let script = "ulimit -Sn 256 && exec \"$0\" \"$@\"";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_nacp")]);
+    command.args(args);
+    listens(begin(command))
+}
+
+fn listens(mut program: Program) -> (Program, String) {
     let line = program.line(|line| line.contains(" listens at "));
     let url = line.split(" listens at ").nth(1).unwrap().to_owned();
     (program, url)
@@ -167,6 +195,12 @@ impl Program {
     #[cfg(unix)]
     pub fn interrupt(&self) {
         self.signal(rustix::process::Signal::INT);
+    }
+
+    /// As a terminal that goes away, or whoever renews certificates.
+    #[cfg(unix)]
+    pub fn hang_up(&self) {
+        self.signal(rustix::process::Signal::HUP);
     }
 
     /// Freezes it, its connections left open, as a suspended machine does.
