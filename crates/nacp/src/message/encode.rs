@@ -102,7 +102,7 @@ pub(crate) struct Encoder {
 }
 
 /// Bytes of a shared chunk.
-const CHUNK: usize = 8 * 1024;
+const CHUNK: usize = 16 * 1024;
 /// The largest message that shares one.
 const SHARED_MAX: usize = CHUNK / 8;
 
@@ -110,7 +110,7 @@ impl Encoder {
     /// As [`encode()`].
     pub(crate) fn encode(&mut self, head: &Head<'_>, payload: Option<&Payload>) -> Encoded {
         let (inline, segment) = segments(head, payload);
-        if inline.is_some_and(|payload| payload.len() > SHARED_MAX / 2) {
+        if inline.is_some_and(|payload| payload.len() > SHARED_MAX) {
             return encode(head, payload);
         }
         self.scratch.clear();

@@ -45,7 +45,7 @@ pub use value::Value;
 use super::cbor::{self, Malformed};
 
 /// Encodes many payloads with few allocations: small ones share chunks of memory. A chunk lives as long as one of its
-/// payloads, so what a single payload that stays can hold is bounded: 8 KiB.
+/// payloads, so what a single payload that stays can hold is bounded: 16 KiB.
 ///
 /// ```
 /// use nacp::{Payload, message::PayloadEncoder};
@@ -59,7 +59,7 @@ pub struct PayloadEncoder {
 }
 
 /// Bytes of a shared chunk.
-const CHUNK: usize = 8 * 1024;
+const CHUNK: usize = 16 * 1024;
 /// The largest payload that shares one.
 const SHARED_MAX: usize = CHUNK / 8;
 
