@@ -2,6 +2,8 @@
 //! handed on is answered at most once and its chunks go before its answer (SUB-3); losing the link changes nothing
 //! here (WAIT-7); a lossless stream never runs further ahead of its reader than the window (MSG-11).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::arena::Key;
@@ -20,8 +22,8 @@ pub(crate) struct Serving {
     pub(crate) id: MessageId,
     pub(crate) kind: RequestKind,
     pub(crate) lossless: bool,
-    /// `nacp:event:{id}:process`; empty for an ability.
-    process_name: String,
+    /// `nacp:event:{id}:process`; abilities have none.
+    process_name: Option<Arc<str>>,
     /// Chunks sent, and how many of them the reader has taken.
     sent: u64,
     taken: u64,
@@ -105,8 +107,8 @@ impl Nacp {
         let serving = self.identity.next_seq();
         let lossless = kind == RequestKind::Event && self.links[link].features.reliable_notify;
         let process_name = match kind {
-            RequestKind::Event => format!("nacp:event:{id}:process"),
-            RequestKind::Ability => String::new(),
+            RequestKind::Event => Some(format!("nacp:event:{id}:process").into()),
+            RequestKind::Ability => None,
         };
         if kind == RequestKind::Event
             && self
@@ -267,17 +269,18 @@ impl Nacp {
             request.waiting = true;
             return Err(SendError::Full);
         }
-        let name = request.process_name.clone();
+        let (id, name) = (request.id.clone(), request.process_name.clone());
+        let name = name.as_deref().unwrap_or_default();
         let meta = Meta::Notify {
-            parent_id: request.id.as_str().to_owned().into(),
-            target_sub_name: name.as_str().into(),
-            hit_sub_name: name.as_str().into(),
+            parent_id: id.as_str().into(),
+            target_sub_name: name.into(),
+            hit_sub_name: name.into(),
             reliable: lossless,
         };
         let class = if lossless {
             Class::Chunk {
                 serving: serving.0,
-                parent: request.id.clone(),
+                parent: id.clone(),
             }
         } else {
             Class::Notify
@@ -294,8 +297,7 @@ impl Nacp {
     pub fn process_name(&self, serving: ServingId) -> Option<&str> {
         self.serving
             .get(&serving.0)
-            .map(|request| request.process_name.as_str())
-            .filter(|name| !name.is_empty())
+            .and_then(|request| request.process_name.as_deref())
     }
 
     /// The reader of the event call `call` has taken `count` chunks in all. On a lossless stream the writer learns it

@@ -112,7 +112,12 @@ impl<W: AsyncWrite + Unpin> StreamSender<W> {
         }
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let count = self.batch.slices(&mut slices);
-        let written = ready!(Pin::new(&mut self.io).poll_write_vectored(cx, &slices[..count]))?;
+        let io = Pin::new(&mut self.io);
+        let written = match &slices[..count] {
+            // Mostly it is one, and a plain write is a little cheaper for the system.
+            [slice] => ready!(io.poll_write(cx, slice))?,
+            slices => ready!(io.poll_write_vectored(cx, slices))?,
+        };
         if written == 0 {
             return Poll::Ready(Err(SendError::Io(io::ErrorKind::WriteZero.into())));
         }

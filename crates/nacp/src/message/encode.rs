@@ -114,15 +114,19 @@ impl Encoder {
             return encode(head, payload);
         }
         self.scratch.clear();
-        put_message(&mut self.scratch, head, inline);
-        if self.scratch.len() > SHARED_MAX {
+        // The payload is the last of a message: it is copied once, behind the rest.
+        put_message(&mut self.scratch, head, inline.map(|_| &[][..]));
+        let content = inline.unwrap_or_default();
+        let size = self.scratch.len() + content.len();
+        if size > SHARED_MAX {
             return encode(head, payload);
         }
-        if self.chunk.capacity() < self.scratch.len() {
+        if self.chunk.capacity() < size {
             // Gets the old chunk back if none of its messages lives any more.
             self.chunk.reserve(CHUNK);
         }
         self.chunk.extend_from_slice(&self.scratch);
+        self.chunk.extend_from_slice(content);
         Encoded {
             head: self.chunk.split().freeze(),
             payload: segment,
