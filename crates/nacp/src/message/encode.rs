@@ -3,9 +3,10 @@
 //! What this module keeps true: a message is one definite map, its `payload` key is the last, and its bytes are laid
 //! down in one allocation of the exact size. A large payload is not copied: it stays the segment behind the head.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::cbor::{Sink, put_float, put_head, put_text, put_unsigned};
+use super::chunk::{SHARED_MAX, SharedChunk};
 use super::{Head, Meta, Payload, RequestKind, SignalKind};
 
 /// From this size on a payload stays a segment of its own: below it, one contiguous write is cheaper than two.
@@ -93,18 +94,12 @@ pub fn encode(head: &Head<'_>, payload: Option<&Payload>) -> Encoded {
     }
 }
 
-/// Encodes many messages with few allocations: small ones share chunks of memory. A chunk lives as long as one of its
-/// messages, so what a single message that stays can hold is bounded by the chunk's size.
+/// Encodes many messages with few allocations: small ones share chunks of memory.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     scratch: Vec<u8>,
-    chunk: BytesMut,
+    chunk: SharedChunk,
 }
-
-/// Bytes of a shared chunk.
-const CHUNK: usize = 16 * 1024;
-/// The largest message that shares one.
-const SHARED_MAX: usize = CHUNK / 8;
 
 impl Encoder {
     /// As [`encode()`].
@@ -121,14 +116,8 @@ impl Encoder {
         if size > SHARED_MAX {
             return encode(head, payload);
         }
-        if self.chunk.capacity() < size {
-            // Gets the old chunk back if none of its messages lives any more.
-            self.chunk.reserve(CHUNK);
-        }
-        self.chunk.extend_from_slice(&self.scratch);
-        self.chunk.extend_from_slice(content);
         Encoded {
-            head: self.chunk.split().freeze(),
+            head: self.chunk.piece(&self.scratch, content),
             payload: segment,
         }
     }

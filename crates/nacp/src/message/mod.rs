@@ -5,6 +5,7 @@
 
 pub(crate) mod ack;
 mod cbor;
+mod chunk;
 mod decode;
 mod decode_error;
 mod encode;

@@ -34,7 +34,7 @@ mod value;
 
 use std::fmt;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde::de::{Deserialize, DeserializeOwned};
 use serde::ser::Serialize;
 
@@ -43,6 +43,7 @@ pub use number::BigInt;
 pub use value::Value;
 
 use super::cbor::{self, Malformed};
+use super::chunk::{SHARED_MAX, SharedChunk};
 
 /// Encodes many payloads with few allocations: small ones share chunks of memory. A chunk lives as long as one of its
 /// payloads, so what a single payload that stays can hold is bounded: 16 KiB.
@@ -55,13 +56,8 @@ use super::cbor::{self, Malformed};
 #[derive(Debug, Default)]
 pub struct PayloadEncoder {
     scratch: Vec<u8>,
-    chunk: BytesMut,
+    chunk: SharedChunk,
 }
-
-/// Bytes of a shared chunk.
-const CHUNK: usize = 16 * 1024;
-/// The largest payload that shares one.
-const SHARED_MAX: usize = CHUNK / 8;
 
 impl PayloadEncoder {
     /// As [`Payload::encode`].
@@ -73,13 +69,9 @@ impl PayloadEncoder {
         if written.len() > SHARED_MAX {
             return Ok(Payload(written.into()));
         }
-        if self.chunk.capacity() < written.len() {
-            // Gets the old chunk back if none of its payloads lives any more.
-            self.chunk.reserve(CHUNK);
-        }
-        self.chunk.extend_from_slice(&written);
+        let piece = self.chunk.piece(&written, &[]);
         self.scratch = written;
-        Ok(Payload(self.chunk.split().freeze()))
+        Ok(Payload(piece))
     }
 }
 
