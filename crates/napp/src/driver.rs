@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
 use foldhash::fast::RandomState;
-use nacp::{AppId, Instant, Nacp, Payload, PeerId, SendId};
+use nacp::{Answer, AppId, Instant, Nacp, Payload, PeerId, SendId};
 use nact::Transports;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -26,7 +26,7 @@ use crate::link::LinkFeeds;
 use crate::metrics::Metrics;
 use crate::peer::PeerEntry;
 use crate::peer_signal::PeerSignal;
-use crate::serving::{ServingCell, Start};
+use crate::serving::{Arrival, ServingCell, Start};
 use crate::subscription::HitFeed;
 
 /// The far end of time: no timer is set.
@@ -109,6 +109,8 @@ pub(crate) enum Waiting {
 #[derive(Default)]
 pub(crate) struct Acts {
     pub(crate) starts: Vec<Start>,
+    /// What the handlers of a batch answered.
+    pub(crate) answers: Vec<(Arrival, Option<Answer>)>,
     /// A register to decide on before the next message of its connection is looked at.
     pub(crate) asked: Option<Asked>,
     /// Connections to wake. Mostly there is one.

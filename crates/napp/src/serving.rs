@@ -356,7 +356,7 @@ impl Shared {
 /// Starts the handlers of one batch, in order. Each is polled once on the spot: one that is ready at once needs no task,
 /// and the answers of a batch go out in one go.
 pub(crate) fn run_starts(shared: &Arc<Shared>, acts: &mut Acts) {
-    let mut answers = Vec::with_capacity(acts.starts.len());
+    let mut answers = std::mem::take(&mut acts.answers);
     for start in acts.starts.drain(..) {
         match start {
             Start::Plain {
@@ -377,16 +377,15 @@ pub(crate) fn run_starts(shared: &Arc<Shared>, acts: &mut Acts) {
             }
         }
     }
-    if answers.is_empty() {
-        return;
+    if !answers.is_empty() {
+        shared.visit_into(acts, |visit| {
+            answers.retain(|(arrival, answer)| visit.answer(arrival, answer.as_ref()).is_err());
+        });
     }
-    let full = shared.visit_into(acts, |visit| {
-        answers.retain(|(arrival, answer)| visit.answer(arrival, answer.as_ref()).is_err());
-        answers
-    });
-    for (arrival, answer) in full {
+    for (arrival, answer) in answers.drain(..) {
         shared.spawn(finish(Arc::clone(shared), arrival, answer));
     }
+    acts.answers = answers;
 }
 
 /// Answers, and waits for room if there is none (CAP-6).
