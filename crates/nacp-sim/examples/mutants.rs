@@ -122,8 +122,9 @@ impl Bench {
         if self.copy.join(&kept).exists() {
             let (passes, said) = self.example("replay", &[&kept])?;
             if !passes {
-                let last = said.lines().last().unwrap_or("it hangs or dies");
-                return Ok(Some(format!("its kept trace, {last}")));
+                let broken = said.lines().find(|line| line.starts_with("BROKEN"));
+                let broken = broken.unwrap_or("it hangs or dies");
+                return Ok(Some(format!("its kept trace, {broken}")));
             }
             println!("{name}: its kept trace shows nothing any more");
         }

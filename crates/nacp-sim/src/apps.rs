@@ -7,7 +7,7 @@ use nacp::{
     SignalKind,
 };
 
-use crate::model::{Asked, Cause, Kind};
+use crate::model::{Asked, Cause, Kind, ensure};
 use crate::op::Op;
 use crate::settings::Settings;
 use crate::tag;
@@ -215,6 +215,7 @@ impl World {
             event: asked == Asked::Request { event: true },
             uid,
             came: 0,
+            taken: 0,
         };
         self.nodes[node].calls.insert(call.as_u64(), open);
         self.tell(node, Cause::Other)
@@ -420,7 +421,8 @@ impl World {
     }
 
     pub(crate) fn take_chunks(&mut self, node: usize, call: u64) {
-        if let Some(open) = self.nodes[node].calls.get(&call) {
+        if let Some(open) = self.nodes[node].calls.get_mut(&call) {
+            open.taken = open.came;
             let (call, came) = (open.call, open.came);
             self.nodes[node].core.taken(call, came);
         }
@@ -508,7 +510,7 @@ impl World {
                 handler.emitted += 1;
                 self.model.tracked(node, from, send, uid);
                 self.plan_step(node, index);
-                Ok(())
+                self.check_window(node, index)
             }
             Err(error) => {
                 match error {
@@ -523,6 +525,26 @@ impl World {
                     .refused_chunk(node, serving, uid, lossless, &error)
             }
         }
+    }
+
+    /// MSG-11: what the reader has not taken fits the window, unless nobody counts: the reader is gone, or a chunk is.
+    fn check_window(&self, node: usize, index: u32) -> Verdict {
+        let handler = &self.nodes[node].handlers[index as usize];
+        let counted = handler.lossless
+            && self.settings.gateway == 0
+            && !self.model.msgs[handler.request as usize].chunk_lost;
+        let mut readers = self.nodes[handler.from].calls.values();
+        let reader = readers.find(|open| counted && open.uid == handler.request);
+        if let Some(reader) = reader {
+            let (sent, taken) = (u64::from(handler.emitted), reader.taken);
+            ensure!(
+                sent <= taken + self.settings.stream_window,
+                "MSG-11",
+                "app-{node}: {sent} chunks of request {} sent, {taken} taken",
+                handler.request
+            );
+        }
+        Ok(())
     }
 
     fn wait(&mut self, node: usize, index: u32) {

@@ -52,8 +52,9 @@ pub(crate) struct OpenCall {
     pub(crate) to: usize,
     pub(crate) event: bool,
     pub(crate) uid: u32,
-    /// Chunks that came, and that the App has read.
+    /// Chunks that came, and how many of them the App has taken.
     pub(crate) came: u64,
+    pub(crate) taken: u64,
 }
 
 /// A handler that runs.

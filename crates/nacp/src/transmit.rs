@@ -326,6 +326,12 @@ impl Nacp {
             if complete.source.is_some() {
                 link.forwarded.sub(complete.bytes);
             }
+            let queues = &link.queues;
+            if queues.backlog.is_empty() && queues.submitted.is_empty() && queues.pending.is_empty()
+            {
+                // Where nobody ACKs anything: all that there was to be careful with is out (MSG-9).
+                link.cautious = false;
+            }
             self.settle_send(&complete, true);
             self.tell_room();
         }

@@ -510,3 +510,30 @@ fn msg_9_an_innocent_message_in_front_of_the_poison_is_not_parked() {
     }
     assert_eq!(ended, [(poison, Outcome::Discarded)]);
 }
+
+/// Nothing is ever ACKed where there are only notifies: there a careful link is in a hurry again when it has caught up.
+#[test]
+fn msg_9_a_careful_link_that_has_only_notifies_hurries_again_when_it_has_caught_up() {
+    let mut rig = Rig::new(|_| {});
+    let mut peer = rig.register("b");
+    rig.ask(peer, "b", "r1", RequestKind::Event, "do");
+    let serving = requests(&rig.events())[0].0;
+    rig.out(peer);
+    let emit = |rig: &mut Rig| {
+        let chunk = text("chunk");
+        rig.nacp.emit(rig.now, serving, &chunk, false).unwrap();
+    };
+    emit(&mut rig);
+    emit(&mut rig);
+    for _ in 0..2 {
+        rig.submit(peer);
+        rig.cut(peer);
+        peer = rig.register_unacked("b");
+    }
+    for _ in 0..2 {
+        assert_eq!(texts(&rig.out(peer)).len(), 1, "careful");
+    }
+    emit(&mut rig);
+    emit(&mut rig);
+    assert_eq!(texts(&rig.out(peer)).len(), 2);
+}

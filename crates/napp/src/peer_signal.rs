@@ -94,7 +94,12 @@ impl PeerSignal {
     /// The task has looked and found nothing. False when something came since [`run`](Self::run): then it must look again.
     pub(crate) fn park(&self, cx: &Context<'_>) -> bool {
         // Before it counts as asleep: whoever wakes it then finds the waker.
-        *self.lock_waker() = Some(cx.waker().clone());
+        let mut waker = self.lock_waker();
+        match &mut *waker {
+            Some(waker) => waker.clone_from(cx.waker()), // it costs nothing where it is the same
+            None => *waker = Some(cx.waker().clone()),
+        }
+        drop(waker);
         self.attention
             .compare_exchange(RUNNING, PARKED, AcqRel, Acquire)
             .is_ok()

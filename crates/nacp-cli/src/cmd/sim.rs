@@ -24,7 +24,8 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 #[command(after_help = "\
 Examples:
   nacp sim --swarm 5m                  worlds of random mixes until five million Ops are done
-  nacp sim --swarm 100m --time 60s     the same, for a minute at most
+  nacp sim --swarm 60s                 the same, for a minute
+  nacp sim --swarm 100m --time 60s     the same, until the first of both
   nacp sim --seed 42                   one world
   nacp sim --replay failure.trace      a failure that was kept
 
@@ -37,9 +38,9 @@ pub struct Args {
     /// Plays a kept failure
     #[arg(long, value_name = "FILE", conflicts_with = "swarm")]
     replay: Option<PathBuf>,
-    /// Worlds of random mixes until this many Ops are done: a number, or 100k, or 5m
-    #[arg(long, value_name = "OPS", value_parser = count)]
-    swarm: Option<u64>,
+    /// Worlds of random mixes until this many Ops are done (a number, or 100k, or 5m), or for this time (60s)
+    #[arg(long, value_name = "OPS|TIME", value_parser = extent)]
+    swarm: Option<Extent>,
     /// The first seed of a swarm [default: random, and printed]
     #[arg(long, requires = "swarm")]
     from: Option<u64>,
@@ -52,6 +53,22 @@ pub struct Args {
     /// Where a failure is kept
     #[arg(long, value_name = "FILE", default_value = "nacp-sim-failure.trace")]
     keep: PathBuf,
+}
+
+/// How long a swarm goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    Ops(u64),
+    Time(Duration),
+}
+
+/// A count, or a time in seconds: a plain m is a million.
+fn extent(text: &str) -> Result<Extent, String> {
+    if text.ends_with('s') {
+        duration::parse(text).map(Extent::Time)
+    } else {
+        count(text).map(Extent::Ops)
+    }
 }
 
 /// A count, with k or m behind it or nothing.
@@ -81,7 +98,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return play(file);
     }
     match (args.swarm, args.seed) {
-        (Some(total), _) => run_swarm(args, total),
+        (Some(extent), _) => run_swarm(args, extent),
         (None, Some(seed)) => {
             let summary = run_world(seed, args.ops, Settings::mixed(seed))
                 .map_err(|failure| keep(*failure, &args.keep))?;
@@ -109,7 +126,14 @@ fn play(file: &Path) -> Result<(), Failure> {
     }
 }
 
-fn run_swarm(args: &Args, total: u64) -> Result<(), Failure> {
+fn run_swarm(args: &Args, extent: Extent) -> Result<(), Failure> {
+    let (total, time) = match extent {
+        Extent::Ops(total) => (total, args.time),
+        Extent::Time(time) => (
+            u64::MAX,
+            Some(args.time.map_or(time, |limit| limit.min(time))),
+        ),
+    };
     let from = args.from.unwrap_or_else(crate::random::word);
     output::line(&format!("swarm from seed {from}"))?;
     let start = Instant::now();
@@ -119,7 +143,7 @@ fn run_swarm(args: &Args, total: u64) -> Result<(), Failure> {
             told = Instant::now();
             say(&format!("{} worlds, {} ops", swarm.worlds, swarm.ops));
         }
-        args.time.is_none_or(|limit| start.elapsed() < limit)
+        time.is_none_or(|limit| start.elapsed() < limit)
     };
     let done = swarm(total, from, &mut progress).map_err(|failure| keep(*failure, &args.keep))?;
     let seconds = start.elapsed().as_secs_f64();
@@ -164,5 +188,12 @@ mod tests {
         for wrong in ["", "0", "m", "1g", "-1", "99999999999999999999m", "é"] {
             assert!(count(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_swarm_goes_on_for_a_count_or_for_a_time() {
+        assert_eq!(extent("5m"), Ok(Extent::Ops(5_000_000)));
+        assert_eq!(extent("60s"), Ok(Extent::Time(Duration::from_secs(60))));
+        assert!(extent("s").is_err() && extent("0").is_err());
     }
 }
