@@ -93,6 +93,7 @@ impl Nacp {
         if self.links[key].is_online() {
             return;
         }
+        self.forget_probe(key);
         let link = &mut self.links[key];
         link.probes += 1;
         let wait = PROBE_FIRST * 2u32.pow(link.probes.min(PROBE_DOUBLINGS_MAX));
@@ -105,13 +106,18 @@ impl Nacp {
         let first = first.map(|first| self.outbox.record(first));
         if first.is_some_and(|first| !first.class.needs_ack()) {
             // A plain notify is never ACKed: as a probe it would be lost, and what comes behind it never leave.
-            for seq in self.outbox.seqs(&self.links[key].queues.control) {
-                self.withdraw(seq);
-            }
             let probe = self.send_heartbeat(now, key);
             self.links[key].heartbeat = Some(probe);
         }
         self.mark_ready(key);
+    }
+
+    /// A heartbeat that was sent as a probe has not been answered, or its connection is gone.
+    fn forget_probe(&mut self, key: Key) {
+        for seq in self.outbox.seqs(&self.links[key].queues.control) {
+            self.withdraw(seq);
+        }
+        self.links[key].heartbeat = None;
     }
 
     /// An App behind the Gateway has shown itself.
@@ -148,6 +154,8 @@ impl Nacp {
         for key in self.keys_behind_gateway() {
             if self.links[key].is_online() {
                 self.go_offline(now, key, OfflineCause::GatewayOffline);
+            } else {
+                self.forget_probe(key);
             }
         }
     }

@@ -493,3 +493,31 @@ fn link_16_a_plain_notify_in_front_is_no_probe_and_the_response_behind_it_arrive
     rig.try_send(g, "far", "me", "ack-1", ack, None).unwrap();
     assert_eq!(texts(&rig.out(g)), ["chunk", "end"]);
 }
+
+#[test]
+fn link_16_hb_4_a_probe_of_an_app_behind_the_gateway_is_gone_with_the_connection() {
+    let mut rig = Rig::new(|config| config.ack_timeout = 200 * MS);
+    let g = behind(&mut rig);
+    let event = Meta::Request {
+        kind: RequestKind::Event,
+        target: Some("do".into()),
+    };
+    rig.try_send(g, "far", "me", "r1", event, None).unwrap();
+    let serving = requests(&rig.events())[0].0;
+    rig.out(g);
+    rig.cut(g);
+    rig.nacp
+        .emit(rig.now, serving, &text("chunk"), false)
+        .unwrap();
+    let control = |rig: &Rig| {
+        let snapshot = rig.nacp.snapshot();
+        let far = snapshot.links.iter().find(|link| link.app == app("far"));
+        far.expect("it is known").control
+    };
+    let g = behind(&mut rig);
+    rig.advance(MS);
+    assert!(rig.out(g).iter().any(|sent| sent.is_heartbeat()));
+    assert_eq!(control(&rig), 1);
+    rig.cut(g);
+    assert_eq!(control(&rig), 0);
+}
