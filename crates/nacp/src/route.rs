@@ -90,7 +90,9 @@ impl Nacp {
     /// Sends the first queued message once more, or a heartbeat where that one is never ACKed; whoever ACKs is there
     /// (LINK-16).
     pub(crate) fn on_probe_due(&mut self, now: Instant, key: Key) {
-        if self.links[key].is_online() {
+        let gateway = self.gateway.and_then(|gateway| self.links[gateway].peer());
+        // Without the Gateway there is nobody to ask; when it returns, it is asked at once.
+        if self.links[key].is_online() || gateway.is_none() {
             return;
         }
         self.forget_probe(key);

@@ -520,4 +520,9 @@ fn link_16_hb_4_a_probe_of_an_app_behind_the_gateway_is_gone_with_the_connection
     assert_eq!(control(&rig), 1);
     rig.cut(g);
     assert_eq!(control(&rig), 0);
+    rig.advance(2_000 * MS);
+    assert_eq!(control(&rig), 0, "nobody is there to be asked");
+    let g = behind(&mut rig);
+    rig.advance(MS);
+    assert!(rig.out(g).iter().any(|sent| sent.is_heartbeat()));
 }

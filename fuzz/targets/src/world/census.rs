@@ -70,7 +70,7 @@ impl Node {
                 let probes = usize::from(link.reach == Reach::Gateway && has_gateway);
                 assert!(
                     link.control <= probes,
-                    "control messages end with the connection"
+                    "control messages end with the connection: {link:?}"
                 );
                 if link.reach == Reach::Direct {
                     assert_eq!((link.submitted, link.ack_pending), (0, 0), "LINK-6");
