@@ -125,11 +125,19 @@ impl Nacp {
             .decode::<UnsubscribePayload>()
             .ok();
         let target = asked.map(|asked| MessageId::from(asked.target_sub_id.as_str()));
-        if target.is_some_and(|target| self.forget_listen(link, &target)) {
-            self.answer_at_once(now, link, &id, None, Answer::ok(Payload::default()));
-        } else {
-            self.refuse_subscription(now, link, &id, "unknown-subscription", bytes);
+        let known = target
+            .as_ref()
+            .is_some_and(|target| self.forget_listen(link, target));
+        if known {
+            return self.answer_at_once(now, link, &id, None, Answer::ok(Payload::default()));
         }
+        if let Some(target) = target {
+            // Its subscribe may come yet, late, over a connection that the remote has left: it is over already.
+            let window = self.config.dedup_window();
+            let dedup = &mut self.links[link].dedup;
+            dedup.insert(&self.hasher, window, target.as_str());
+        }
+        self.refuse_subscription(now, link, &id, "unknown-subscription", bytes);
     }
 
     fn refuse_subscription(

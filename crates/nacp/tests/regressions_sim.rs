@@ -537,3 +537,23 @@ fn msg_9_a_careful_link_that_has_only_notifies_hurries_again_when_it_has_caught_
     emit(&mut rig);
     assert_eq!(texts(&rig.out(peer)).len(), 2);
 }
+
+/// A subscribe that was under way over a connection that its App had left came after its own unsubscribe.
+#[test]
+fn sub_1_a_subscribe_that_comes_after_its_unsubscribe_subscribes_nobody() {
+    let mut rig = Rig::new(|_| {});
+    let peer = rig.register("b");
+    let names = [("targetSubId", "s1"), ("targetSubName", "news")];
+    let payload = |n: usize| {
+        let map: std::collections::BTreeMap<_, _> = [names[n]].into();
+        Payload::encode(&map).unwrap()
+    };
+    let meta = nacp::message::Meta::Unsubscribe;
+    rig.send(peer, "b", "u1", meta, Some(&payload(0)));
+    let meta = nacp::message::Meta::Subscribe;
+    rig.send(peer, "b", "s1", meta, Some(&payload(1)));
+    assert_eq!(rig.nacp.snapshot().listens, 0);
+    let meta = nacp::message::Meta::Subscribe;
+    rig.send(peer, "b", "s2", meta, Some(&payload(1)));
+    assert_eq!(rig.nacp.snapshot().listens, 1);
+}
