@@ -334,18 +334,23 @@ fn other(world: &mut World, node: usize, which: u8) {
     }
 }
 
-/// Every open request gets a short answer, so far as there is room.
-pub(super) fn answer_all(world: &mut World, node: usize) {
-    let open: Vec<ServingId> = world.nodes[node].ledger.serving.keys().copied().collect();
-    for serving in open {
-        if world.nodes[node].ledger.serving.contains_key(&serving) {
-            let empty = Answer::ok(Payload::default());
-            let now = world.now;
-            let answered = world.nodes[node].nacp.respond(now, serving, &empty, false);
-            if answered.is_ok() {
-                world.nodes[node].ledger.serving.remove(&serving);
+/// Answers what is being served, wherever there is room; tells whether anything was answered.
+pub(super) fn answer_all(world: &mut World) -> bool {
+    let mut any = false;
+    for node in 0..world.nodes.len() {
+        let open: Vec<ServingId> = world.nodes[node].ledger.serving.keys().copied().collect();
+        for serving in open {
+            if world.nodes[node].ledger.serving.contains_key(&serving) {
+                let empty = Answer::ok(Payload::default());
+                let now = world.now;
+                let answered = world.nodes[node].nacp.respond(now, serving, &empty, false);
+                if answered.is_ok() {
+                    world.nodes[node].ledger.serving.remove(&serving);
+                    any = true;
+                }
+                world.drain(node);
             }
-            world.drain(node);
         }
     }
+    any
 }
