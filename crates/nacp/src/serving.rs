@@ -156,7 +156,9 @@ impl Nacp {
 
     fn answer_heartbeat(&mut self, now: Instant, link: Key, id: &MessageId) {
         let alive = Payload::encode(&true).expect("a flag encodes");
-        if self.links[link].queues.control.len() >= URGENT_ANSWERS_MAX {
+        // It may have come through the Gateway from an App whose own connection is gone.
+        let has_connection = self.peer_of(link).is_some();
+        if !has_connection || self.links[link].queues.control.len() >= URGENT_ANSWERS_MAX {
             return self.answer_at_once(
                 now,
                 link,
@@ -196,10 +198,14 @@ impl Nacp {
         };
         let draft = Draft::own(meta.clone(), Some(&answer.payload), class);
         if self.enqueue(now, link, draft, |_, _, _| {}).is_err() {
-            let seq = self.push_control(now, link, meta, Some(&answer.payload));
-            // It is lost with the connection, but whoever asked must not wait for ever (WAIT-5).
             let parent = parent.clone();
-            self.remember_debt(link, seq, Debt { parent, kind }, true);
+            let has_connection = self.peer_of(link).is_some();
+            let seq = match has_connection {
+                true => self.push_control(now, link, meta, Some(&answer.payload)),
+                false => self.identity.next_seq(),
+            };
+            // It is lost with the connection, but whoever asked must not wait for ever (WAIT-5).
+            self.remember_debt(link, seq, Debt { parent, kind }, has_connection);
         }
     }
 

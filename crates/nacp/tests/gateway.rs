@@ -526,3 +526,30 @@ fn link_16_hb_4_a_probe_of_an_app_behind_the_gateway_is_gone_with_the_connection
     rig.advance(MS);
     assert!(rig.out(g).iter().any(|sent| sent.is_heartbeat()));
 }
+
+#[test]
+fn hb_4_what_answers_an_app_without_a_connection_of_its_own_waits_for_one() {
+    let mut rig = Rig::new(|_| {});
+    let far = rig.register("far");
+    rig.out(far);
+    rig.cut(far);
+    let g = behind(&mut rig);
+    let heartbeat = Meta::Request {
+        kind: RequestKind::Ability,
+        target: Some("NApp.heartbeat".into()),
+    };
+    rig.try_send(g, "far", "me", "h1", heartbeat, None).unwrap();
+    let snapshot = rig.nacp.snapshot();
+    let link = snapshot.links.iter().find(|link| link.app == app("far"));
+    let link = link.expect("it is known");
+    assert_eq!(
+        (link.reach, link.control, link.backlog),
+        (Reach::Direct, 0, 1)
+    );
+    let far = rig.register_unacked("far");
+    let sent = rig.out(far);
+    assert!(
+        sent.iter().any(|sent| sent.parent.as_deref() == Some("h1")),
+        "{sent:?}"
+    );
+}
