@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 
 use crate::driver::{Shared, Visit, Waiting};
 use crate::error::CallError;
-use crate::feed::register;
 use crate::metrics::Metrics;
 use crate::serving::Full;
 
@@ -116,21 +115,26 @@ impl Future for Answered<'_> {
         let Some(call) = this.guard.call else {
             return Poll::Ready(Err(CallError::Terminated));
         };
+        // Whatever is taken out is dropped without the lock: a waker belongs to the caller's executor.
+        let mut stale = None;
         let taken = this.guard.shared.look_mut(|state| {
             let slot = match state.calls.get_mut(&call.as_u64()) {
                 Some(Waiting::Call(slot)) => slot,
                 _ => return Some(None),
             };
             if slot.outcome.is_none() {
-                register(&mut slot.waker, cx);
+                stale = slot.waker.replace(cx.waker().clone());
                 return None;
             }
-            let outcome = slot.outcome.take();
-            state.calls.remove(&call.as_u64());
-            Some(outcome)
+            Some(state.calls.remove(&call.as_u64()))
         });
-        let Some(outcome) = taken else {
+        drop(stale);
+        let Some(ended) = taken else {
             return Poll::Pending;
+        };
+        let outcome = match ended {
+            Some(Waiting::Call(slot)) => slot.outcome,
+            _ => None,
         };
         this.guard.call = None;
         Poll::Ready(outcome.ok_or(CallError::Terminated))
@@ -146,14 +150,16 @@ pub(crate) struct CancelOnDrop<'a> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.call {
-            self.shared.visit(|visit| {
-                visit.state.calls.remove(&call.as_u64());
-                visit.state.subscriptions.remove(&call.as_u64());
+            // What waited is dropped without the lock.
+            let _waited = self.shared.visit(|visit| {
+                let waited = visit.state.calls.remove(&call.as_u64());
+                let hits = visit.state.subscriptions.remove(&call.as_u64());
                 let now = visit.now;
                 if !visit.nacp().cancel(now, call) {
                     // It may be a subscribe that succeeded in this very moment.
                     visit.nacp().unsubscribe(now, call);
                 }
+                (waited, hits)
             });
         }
     }

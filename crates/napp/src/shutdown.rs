@@ -71,7 +71,8 @@ impl Shared {
 
     /// TERM-1. Again and again is harmless.
     pub(crate) fn terminate(self: &Arc<Self>) {
-        let cells = self.visit(|visit| {
+        // Whatever holds wakers is dropped without the lock.
+        let (cells, _calls) = self.visit(|visit| {
             visit.stop_connecting();
             visit.nacp().terminate();
             visit.settle();
@@ -81,12 +82,12 @@ impl Shared {
                 visit.close_peer(peer, CloseReason::Terminated);
             }
             let state = &mut visit.state;
-            state.calls.clear();
             state.subscriptions.clear();
             state.sends.clear();
             state.links.drain().for_each(|(_, feeds)| feeds.end());
             state.bus.end();
-            std::mem::take(&mut state.serving)
+            let cells = std::mem::take(&mut state.serving);
+            (cells, std::mem::take(&mut state.calls))
         });
         for cell in cells.into_values() {
             cell.terminated();
