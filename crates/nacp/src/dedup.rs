@@ -47,8 +47,8 @@ impl Dedup {
         id: &str,
     ) -> Option<bool> {
         let (prefix, number) = parts_of(id.as_bytes())?;
-        let run = self.runs.iter_mut().rev();
-        let run = run.into_iter().find(|run| run.prefix.as_bytes() == prefix);
+        let mut newest_first = self.runs.iter_mut().rev();
+        let run = newest_first.find(|run| run.prefix.as_bytes() == prefix);
         let last = run.as_ref().and_then(|run| run.numbers.back());
         if last.is_some_and(|&last| number <= last) {
             let known = run.is_some_and(|run| run.numbers.binary_search(&number).is_ok());

@@ -48,9 +48,6 @@ impl<V: Copy> SeqMap<V> {
         if let Some(place) = self.place(seq) {
             return self.row[place];
         }
-        if self.old.is_empty() {
-            return None;
-        }
         self.old.get(&seq).copied()
     }
 

@@ -452,10 +452,9 @@ fn a_source_is_held_before_anything_is_lost_and_released_when_its_destination_ha
     assert_eq!(rig.nacp.snapshot().peers, 0);
 }
 
-#[test]
-fn link_16_a_plain_notify_in_front_is_no_probe_and_the_response_behind_it_arrives() {
-    let mut rig = Rig::new(|config| config.ack_timeout = 200 * MS);
-    let g = behind(&mut rig);
+/// The App "far" behind a Gateway asked for an event, and the Gateway went away before its first chunk.
+fn a_chunk_waits_for_far(rig: &mut Rig) -> ServingId {
+    let g = behind(rig);
     let event = Meta::Request {
         kind: RequestKind::Event,
         target: Some("do".into()),
@@ -467,6 +466,13 @@ fn link_16_a_plain_notify_in_front_is_no_probe_and_the_response_behind_it_arrive
     rig.nacp
         .emit(rig.now, serving, &text("chunk"), false)
         .unwrap();
+    serving
+}
+
+#[test]
+fn link_16_a_plain_notify_in_front_is_no_probe_and_the_response_behind_it_arrives() {
+    let mut rig = Rig::new(|config| config.ack_timeout = 200 * MS);
+    let serving = a_chunk_waits_for_far(&mut rig);
     let answer = Answer::ok(text("end"));
     rig.nacp.respond(rig.now, serving, &answer, false).unwrap();
     let g = behind(&mut rig);
@@ -497,18 +503,7 @@ fn link_16_a_plain_notify_in_front_is_no_probe_and_the_response_behind_it_arrive
 #[test]
 fn link_16_hb_4_a_probe_of_an_app_behind_the_gateway_is_gone_with_the_connection() {
     let mut rig = Rig::new(|config| config.ack_timeout = 200 * MS);
-    let g = behind(&mut rig);
-    let event = Meta::Request {
-        kind: RequestKind::Event,
-        target: Some("do".into()),
-    };
-    rig.try_send(g, "far", "me", "r1", event, None).unwrap();
-    let serving = requests(&rig.events())[0].0;
-    rig.out(g);
-    rig.cut(g);
-    rig.nacp
-        .emit(rig.now, serving, &text("chunk"), false)
-        .unwrap();
+    a_chunk_waits_for_far(&mut rig);
     let control = |rig: &Rig| {
         let snapshot = rig.nacp.snapshot();
         let far = snapshot.links.iter().find(|link| link.app == app("far"));

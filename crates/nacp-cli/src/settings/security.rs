@@ -1,6 +1,6 @@
 //! The settings that say who may come in, and how we prove who we are.
 
-use super::setting::{Group, Setting, Who};
+use super::setting::{Group, Setting, Who, of};
 use super::slot::{Cell, Slot};
 
 const fn security(
@@ -10,15 +10,7 @@ const fn security(
     what: &'static str,
     then: &'static str,
 ) -> Setting {
-    Setting {
-        name,
-        short: None,
-        group: Group::Security,
-        who,
-        what,
-        then,
-        slot,
-    }
+    of(Group::Security, who, name, slot, what, then)
 }
 
 /// They come last, for `[identities]` is a table, and a table ends only with its file.

@@ -85,3 +85,23 @@ impl Setting {
         matches!(self.slot, Slot::Secret(_))
     }
 }
+
+/// A setting without a short flag.
+pub const fn of(
+    group: Group,
+    who: Who,
+    name: &'static str,
+    slot: Slot,
+    what: &'static str,
+    then: &'static str,
+) -> Setting {
+    Setting {
+        name,
+        short: None,
+        group,
+        who,
+        what,
+        then,
+        slot,
+    }
+}

@@ -3,7 +3,7 @@
 //! What this module keeps true: whoever adds a line here has added it everywhere; of every limit it is said what it
 //! bounds, and what happens there.
 
-use super::setting::{Group, Setting, Who};
+use super::setting::{Group, Setting, Who, of};
 use super::slot::{Cell, Slot};
 
 /// Those for these programs, in the order in which they are shown.
@@ -12,25 +12,6 @@ pub fn settings(who: Who) -> impl Iterator<Item = &'static Setting> {
         .into_iter()
         .flatten()
         .filter(move |setting| setting.who.includes(who))
-}
-
-const fn of(
-    group: Group,
-    who: Who,
-    name: &'static str,
-    slot: Slot,
-    what: &'static str,
-    then: &'static str,
-) -> Setting {
-    Setting {
-        name,
-        short: None,
-        group,
-        who,
-        what,
-        then,
-        slot,
-    }
 }
 
 static APP: &[Setting] = &[
