@@ -17,6 +17,7 @@ export const values = {
   bigUint64Array: new BigUint64Array([2n ** 63n]),
   date: new Date('2026-01-01T00:00:00Z'),
   dateMs: new Date('2026-01-01T00:00:00.123Z'),
+  dateAfter2038: new Date('2039-07-05T16:22:35.792Z'),
   dateBefore1970: new Date(-1_500),
   undefined: undefined,
   null: null,

@@ -2,6 +2,9 @@
 
 mod rig;
 
+use std::collections::BTreeMap;
+
+use nacp::message::Meta;
 use nacp::*;
 use proptest::prelude::*;
 use rig::*;
@@ -143,34 +146,43 @@ fn cap_1_a_message_that_could_never_fit_fails_at_the_call_and_evicts_nobody() {
 fn b12_after_a_full_backlog_is_drained_all_counters_are_zero_and_new_messages_flow() {
     let mut rig = Rig::new(|config| {
         config.queue_count_max = 8;
-        config.queue_bytes_max = 4_096;
+        config.queue_bytes_max = 1_024;
     });
     let peer = rig.register("b");
     rig.cut(peer);
     rig.events();
-    let sends: Vec<_> = (0..20)
-        .map(|n| rig.signal_to("b", &format!("{n:0>100}")))
+    let values: Vec<_> = (0..20).map(|n| format!("{n:0>100}")).collect();
+    let sends: Vec<_> = values
+        .iter()
+        .map(|value| rig.signal_to("b", value))
         .collect();
-    let fallen = settled(&rig.events());
-    assert_eq!(
-        fallen,
-        sends[..12]
-            .iter()
-            .map(|&send| (send, false))
-            .collect::<Vec<_>>()
-    );
+    let events = rig.events();
+    // 1 KiB comes sooner than eight messages.
+    let left = rig.nacp.snapshot().backlog;
+    assert!((1..8).contains(&left.messages) && left.bytes <= 1_024);
+    let fallen = 20 - left.messages;
+    let expected: Vec<_> = sends[..fallen].iter().map(|&send| (send, false)).collect();
+    assert_eq!(settled(&events), expected);
+    let warning = ("nacp:internal:backlog:warning", "fifo-evicted");
+    assert_eq!(reports(&events), vec![warning; fallen]);
     let peer = rig.register_unacked("b");
     let sent = rig.out(peer);
-    assert_eq!(sent.len(), 8);
+    assert_eq!(texts(&sent), values[fallen..]);
     for message in &sent {
         rig.ack(peer, "b", &message.id);
     }
-    for n in 0..5 {
-        rig.signal_to("b", &format!("new{n}"));
+    let new: Vec<_> = (0..5).map(|n| format!("new{n}")).collect();
+    for value in &new {
+        rig.signal_to("b", value);
     }
-    for message in rig.out(peer) {
+    let sent = rig.out(peer);
+    assert_eq!(texts(&sent), new);
+    for message in sent {
         rig.ack(peer, "b", &message.id);
     }
+    let delivered = settled(&rig.events());
+    assert_eq!(delivered.len(), left.messages + 5);
+    assert!(delivered.iter().all(|settled| settled.1));
     let snapshot = rig.nacp.snapshot();
     assert_eq!(
         (snapshot.backlog, snapshot.ack_pending),
@@ -325,4 +337,42 @@ proptest! {
         prop_assert_eq!((snapshot.backlog, snapshot.ack_pending), (QueueSize::default(), QueueSize::default()));
         prop_assert_eq!(snapshot.messages, 0);
     }
+}
+
+/// The queue is full of signals, and nothing is taken from it, while the remote asks and says things.
+#[test]
+fn b39_acks_and_control_messages_neither_count_nor_fall() {
+    let mut rig = Rig::new(|config| config.queue_count_max = 8);
+    let peer = rig.register("b");
+    let one = |key: &str, value: &str| Payload::encode(&BTreeMap::from([(key, value)])).unwrap();
+    let name = one("targetSubName", "news");
+    rig.send(peer, "b", "s1", Meta::Subscribe, Some(&name));
+    rig.out(peer);
+    for n in 0..8 {
+        rig.signal_to("b", &format!("m{n}"));
+    }
+    rig.events();
+    rig.ask(peer, "b", "h1", RequestKind::Ability, "NApp.heartbeat");
+    rig.ask(peer, "b", "r1", RequestKind::Ability, "do");
+    let subscription = one("targetSubId", "s1");
+    rig.send(peer, "b", "u1", Meta::Unsubscribe, Some(&subscription));
+    let events = rig.events();
+    let serving = requests(&events)[0].0;
+    rig.nacp
+        .respond(rig.now, serving, &Answer::ok(text("done")), false)
+        .unwrap();
+    // Two answers of ours are data: the oldest signals make room for them (CAP-2), and we are told.
+    let fell = [(BACKLOG, "fifo-evicted")];
+    assert_eq!(
+        (reports(&events), rig.reports()),
+        (fell.into(), fell.into())
+    );
+    let sent = rig.submit(peer);
+    assert_eq!(kinds(&sent[..4]), ["ack", "response", "ack", "ack"]);
+    assert_eq!(sent[1].parent.as_deref(), Some("h1"));
+    assert_eq!(kinds(&sent[4..10]), ["signal"; 6]);
+    let answered = |sent: &Sent| (sent.parent.clone().unwrap(), sent.is_ok);
+    let answers: Vec<_> = sent[10..].iter().map(answered).collect();
+    let expected = ["u1", "r1"].map(|id| (id.to_owned(), Some(true)));
+    assert_eq!(answers, expected);
 }

@@ -107,19 +107,6 @@ fn hb_3_b31_a_missing_response_takes_the_link_offline_at_the_next_interval() {
 }
 
 #[test]
-fn hb_3_b33_our_own_sends_do_not_postpone_the_watchdog() {
-    let mut rig = beating();
-    let peer = dialled(&mut rig);
-    rig.out(peer);
-    for _ in 0..4 {
-        rig.nacp.publish(rig.now, "x", &text("n"), None);
-        rig.advance(50 * MS);
-        rig.out(peer);
-    }
-    assert_eq!(links(&rig.events()), [("offline", "b".to_owned())]);
-}
-
-#[test]
 fn hb_4_hb_5_going_offline_ends_only_the_heartbeat_and_probing_starts_anew() {
     let mut rig = beating();
     let peer = dialled(&mut rig);

@@ -337,7 +337,7 @@ fn link_13_b08_failed_attempts_leave_an_offline_app_and_its_backlog_alone() {
     rig.answer(first, "b", &register.id, None, &accepted);
     rig.out(first);
     offline(&mut rig, first);
-    for n in 1..=3 {
+    for n in 1..=10 {
         rig.signal_to("b", &format!("m{n}"));
     }
     // Closed before the answer; silence; refusal.
@@ -351,6 +351,9 @@ fn link_13_b08_failed_attempts_leave_an_offline_app_and_its_backlog_alone() {
         closed(&rig.events()),
         [(third, "response-timeout".to_owned())]
     );
+    // Not sooner: it has ten seconds itself (WAIT-2).
+    let to = app("b");
+    rig.nacp.subscribe(rig.now, &to, "news", false).unwrap();
     let fourth = rig.dial("b");
     let register = rig.out(fourth).remove(0);
     rig.answer(
@@ -366,11 +369,22 @@ fn link_13_b08_failed_attempts_leave_an_offline_app_and_its_backlog_alone() {
         "a refusal is ACKed, then we leave"
     );
     assert_eq!(closed(&rig.events()), [(fourth, "appId-in-use".to_owned())]);
-    assert_eq!(rig.nacp.snapshot().backlog.messages, 3);
+    assert_eq!(rig.nacp.snapshot().backlog.messages, 11);
     let fifth = rig.dial("b");
-    let register = rig.out(fifth).remove(0);
-    rig.answer(fifth, "b", &register.id, None, &accepted);
-    assert_eq!(texts(&rig.out(fifth)), ["m1", "m2", "m3"]);
+    let sent = rig.out(fifth);
+    assert_eq!(
+        kinds(&sent),
+        ["register"],
+        "and nothing else before its answer"
+    );
+    rig.answer(fifth, "b", &sent[0].id, None, &accepted);
+    let sent = rig.out(fifth);
+    let all = [&["ack"][..], &["signal"; 10], &["subscribe"]].concat();
+    assert_eq!(kinds(&sent), all);
+    assert_eq!(
+        texts(&sent[1..11]),
+        (1..=10).map(|n| format!("m{n}")).collect::<Vec<_>>()
+    );
 }
 
 #[test]

@@ -526,27 +526,6 @@ fn b02_a_large_message_starts_again_from_its_beginning_after_a_cut() {
 }
 
 #[test]
-fn b39_acks_and_control_messages_neither_count_nor_fall() {
-    let mut rig = Rig::new(|config| config.queue_count_max = 8);
-    let peer = rig.register("b");
-    for n in 0..8 {
-        rig.signal_to("b", &format!("m{n}"));
-    }
-    rig.ask(peer, "b", "h1", RequestKind::Ability, "NApp.heartbeat");
-    rig.ask(peer, "b", "r1", RequestKind::Ability, "do");
-    let events = rig.events();
-    assert!(reports(&events).is_empty());
-    let sent = rig.submit(peer);
-    assert_eq!(kinds(&sent[..3]), ["ack", "response", "ack"]);
-    assert_eq!(texts(&sent[3..]).len(), 8);
-    let serving = requests(&events)[0].0;
-    rig.nacp
-        .respond(rig.now, serving, &Answer::ok(text("done")), false)
-        .unwrap();
-    assert_eq!(kinds(&rig.out(peer)), ["response"]);
-}
-
-#[test]
 fn msg_6_msg_7_what_follows_a_large_message_goes_on_when_its_ack_comes_before_its_acceptance() {
     let mut rig = Rig::new(|_| {});
     let peer = rig.register("b");

@@ -142,7 +142,10 @@ fn wait_5_b41_an_evicted_request_is_rejected_at_once() {
     let peer = rig.register("b");
     rig.cut(peer);
     rig.events();
-    let calls: Vec<_> = (1..=10).map(|n| rig.call("b", &format!("r{n}"))).collect();
+    let first = rig.call("b", "r1");
+    let fallen = rig.id_of(first);
+    let others = (2..=10).map(|n| rig.call("b", &format!("r{n}")));
+    let calls: Vec<_> = std::iter::once(first).chain(others).collect();
     let events = rig.events();
     assert_eq!(
         outcomes(&events),
@@ -156,7 +159,21 @@ fn wait_5_b41_an_evicted_request_is_rejected_at_once() {
         [("nacp:internal:backlog:warning", "fifo-evicted"); 2]
     );
     let peer = rig.register_unacked("b");
-    assert_eq!(texts(&rig.out(peer)).len(), 8);
+    let sent = rig.out(peer);
+    assert_eq!(texts(&sent).len(), 8);
+    for request in &sent {
+        rig.ack(peer, "b", &request.id);
+        rig.answer(peer, "b", &request.id, None, &text("done"));
+    }
+    // What answers a call that fell changes nothing any more.
+    rig.answer(peer, "b", &fallen, None, &text("late"));
+    let events = rig.events();
+    let ended: Vec<_> = outcomes(&events).iter().map(|ended| ended.0).collect();
+    assert_eq!(ended, calls[2..], "each once");
+    assert_eq!(
+        reports(&events),
+        [("nacp:internal:response:error", "has-no-consumer")]
+    );
 }
 
 #[test]

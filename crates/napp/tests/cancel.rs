@@ -4,8 +4,8 @@ mod support;
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -279,4 +279,45 @@ async fn handlers_beyond_the_maximum_are_refused_overloaded() {
     let again = hello.call_with::<_, ()>("world", "wait", &(), options);
     again.await.unwrap();
     drop(world);
+}
+
+/// Of six messages in a row the second and the last are handled badly: the one kind has nobody to tell, the other has.
+#[tokio::test(start_paused = true)]
+async fn b59_a_panic_takes_nothing_along_that_came_before_or_comes_after() {
+    let handled = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&handled);
+    let note = move |n: u32| {
+        log.lock().unwrap().push(n);
+        async move {
+            assert!(![2, 6].contains(&n), "on purpose");
+            Ok(n)
+        }
+    };
+    let world = quiet("world").listen("mem://six").unwrap();
+    let world = world.ability("note", note).start().await.unwrap();
+    let hello = quiet("hello").start().await.unwrap();
+    hello.connect("world", "mem://six").await.unwrap();
+    let mut reports = world.listen("nacp:internal:request:error").unwrap();
+    let calls: Vec<_> = (1..=6u32)
+        .map(|n| {
+            let hello = hello.clone();
+            tokio::spawn(async move { hello.call::<_, u32>("world", "note", &n).await })
+        })
+        .collect();
+    for (n, call) in (1..).zip(calls) {
+        match within(call).await.unwrap() {
+            Ok(answer) => assert_eq!(answer, n),
+            Err(error) => {
+                assert!([2, 6].contains(&n), "{n}: {error}");
+                assert_eq!(error.to_string(), "handler-panicked");
+                assert!(within(reports.next()).await.is_some());
+            }
+        }
+    }
+    assert_eq!(*handled.lock().unwrap(), [1, 2, 3, 4, 5, 6]);
+    settle().await;
+    let app = &hello.connected_apps()[0];
+    assert!(app.is_online && app.unacked == 0, "each was ACKed (MSG-4)");
+    let more = tokio::time::timeout(Duration::from_secs(1), reports.next());
+    assert!(more.await.is_err(), "each failure was reported once");
 }

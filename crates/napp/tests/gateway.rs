@@ -2,13 +2,16 @@
 
 mod support;
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use nacp::message::Meta;
 use nacp::{Payload, RequestKind};
-use napp::{App, CallError};
+use napp::{App, CallError, LinkStatus};
 use support::frames::RawPeer;
 use support::{is_dropped, quiet, until};
 
@@ -99,5 +102,67 @@ async fn link_16_a_call_through_a_gateway_to_an_app_that_is_silent_ends_with_its
         hello.connected_apps().len(),
         1,
         "the Gateway is still there"
+    );
+}
+
+/// Its successor at the same place knows nothing. What was subscribed there is there again, and so is what was subscribed
+/// through it; each hit comes once.
+#[tokio::test]
+async fn b30_link_15_subscriptions_survive_a_gateway_that_restarts_with_empty_memory() {
+    let (gateway, url) = gateway().await;
+    let impatient = |id| {
+        let (first, most) = (Duration::from_millis(1), Duration::from_millis(10));
+        quiet(id).reconnect_backoff(first, most)
+    };
+    let press = impatient("press").start().await.unwrap();
+    let reader = impatient("reader").start().await.unwrap();
+    for app in [&press, &reader] {
+        app.connect("gateway", &url).await.unwrap();
+    }
+    let mut through = reader.subscribe("press", "news:*").await.unwrap();
+    let mut there = reader.subscribe("gateway", "weather:*").await.unwrap();
+    let mut links = [&press, &reader].map(|app| app.link("gateway").unwrap());
+
+    drop(gateway);
+    let restart = async {
+        loop {
+            let next = quiet("gateway").gateway(true).listen(&url).unwrap();
+            match next.start().await {
+                Ok(gateway) => return gateway,
+                // The last one has not let go of its port yet.
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let gateway = tokio::time::timeout(LIMIT, restart).await.unwrap();
+    for link in &mut links {
+        let has_restarted = |status: &LinkStatus| {
+            let LinkStatus::Online { restarted, .. } = status else {
+                return false;
+            };
+            *restarted
+        };
+        let again = until(link, has_restarted);
+        tokio::time::timeout(LIMIT, again).await.unwrap();
+    }
+    let renewed = async {
+        while gateway.snapshot().listens == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, renewed).await.unwrap();
+    assert_eq!(press.emit("news:today", &1).unwrap(), 1);
+    assert_eq!(gateway.emit("weather:today", &2).unwrap(), 1);
+    for (subscription, name) in [(&mut through, "news:today"), (&mut there, "weather:today")] {
+        let hit = tokio::time::timeout(LIMIT, subscription.next())
+            .await
+            .unwrap();
+        assert_eq!(hit.unwrap().name, name);
+        let again = pin!(subscription.next()).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(again.is_pending(), "once");
+    }
+    assert_eq!(
+        (press.snapshot().listens, gateway.snapshot().listens),
+        (1, 1)
     );
 }

@@ -2,12 +2,13 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use napp::{App, Builder, CallError, EventContext, LinkStatus, OfflineCause};
 use support::{Mode, Net, is_offline, is_online, quiet, settle, until, within};
+use tokio::sync::Notify;
 
 fn world(name: &str) -> Builder {
     quiet("world")
@@ -98,7 +99,7 @@ async fn msg_11_a_lossless_stream_survives_many_cuts_with_every_chunk_once_and_i
 
 #[tokio::test(start_paused = true)]
 async fn link_8_b48_what_was_called_while_offline_is_replayed_in_order() {
-    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let order = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&order);
     let world = world("backlog").ability("note", move |n: u32| {
         seen.lock().unwrap().push(n);
@@ -358,4 +359,55 @@ async fn b49_a_stream_goes_on_through_a_cut_with_its_handler_none_the_wiser() {
         }
     }
     assert_eq!((next, run.response::<u32>().await.unwrap()), (12, 12));
+}
+
+/// One is called the moment the link is online again, one more when a hundred of those that waited were handled.
+#[tokio::test(start_paused = true)]
+async fn b06_msg_7_what_is_called_during_a_replay_is_handled_after_it() {
+    type Sized = (u32, Vec<u8>);
+    let (handled, called) = (Arc::new(Mutex::new(Vec::new())), Mutex::new(Vec::new()));
+    let hundredth = Arc::new(Notify::new());
+    let (log, reached) = (Arc::clone(&handled), Arc::clone(&hundredth));
+    let world = world("replay").ability("note", move |(n, _): Sized| {
+        log.lock().unwrap().push(n);
+        if n == 100 {
+            reached.notify_one();
+        }
+        async move { Ok(n) }
+    });
+    let (_world, hello, net) = linked("replay", world, quiet("hello")).await;
+    let mut link = hello.link("world").unwrap();
+    net.refuse(3);
+    net.line().set(Mode::Cut);
+    until(&mut link, is_offline).await;
+    // More than a connection takes at once.
+    let call = |n: u32| {
+        let hello = hello.clone();
+        async move {
+            let pad = vec![0u8; 8 << 10];
+            hello.call::<_, u32>("world", "note", &(n, pad)).await
+        }
+    };
+    let waiting: Vec<_> = (1..=500).map(|n| tokio::spawn(call(n))).collect();
+    settle().await;
+    assert_eq!(hello.connected_apps()[0].backlog, 500);
+    let at_once = async {
+        until(&mut link, is_online).await;
+        called.lock().unwrap().push(501);
+        assert!(handled.lock().unwrap().len() < 100, "at its beginning");
+        call(501).await
+    };
+    let amid = async {
+        hundredth.notified().await;
+        called.lock().unwrap().push(502);
+        assert!(handled.lock().unwrap().len() < 500, "amid the replay");
+        call(502).await
+    };
+    let (at_once, amid) = within(async { tokio::join!(at_once, amid) }).await;
+    assert_eq!((at_once, amid), (Ok(501), Ok(502)));
+    for call in waiting {
+        assert!(within(call).await.unwrap().is_ok());
+    }
+    let expected: Vec<u32> = (1..=500).chain(called.into_inner().unwrap()).collect();
+    assert_eq!(*handled.lock().unwrap(), expected);
 }

@@ -11,6 +11,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use nacp::message::{Meta, decode};
+use nact::frame::HEADER_SIZE;
 use nact_rig::{Direction, Fate, Frame, Place, Proxy};
 use napp::{
     App, CallError, EventContext, Listener, Payload, Shutdown, TransportOptions, Transports,
@@ -115,6 +116,86 @@ async fn b02_link_6_a_frame_torn_in_its_header_is_not_carried_into_the_next_conn
     let mut chunks = second.iter().filter(|frame| frame.is_chunk());
     let again = chunks.next().unwrap().header;
     assert_eq!(again.offset, 0, "it starts again from its beginning");
+}
+
+/// Three connections end under a stream: in a header, in the middle of a chunk's bytes, and between two chunks of a
+/// message. The reader starts each next one with nothing of the last.
+#[tokio::test]
+async fn b11_msg_11_no_piece_of_a_message_outlives_its_connection() {
+    const CHUNK: usize = 1 << 10;
+    /// Four chunks each, and more of them than the three connections before the last let through.
+    const MESSAGES: u32 = 200;
+    let options = TransportOptions {
+        chunk_size: CHUNK,
+        ..TransportOptions::default()
+    };
+    let world = quiet("world").transports(Transports::new(options));
+    let world = world.listen("tcp://127.0.0.1:0").unwrap();
+    let world = world
+        .event("pour", |ctx: EventContext, (): ()| async move {
+            for n in 0..MESSAGES {
+                ctx.emit(&vec![n; 3 << 10]).await?;
+            }
+            Ok(())
+        })
+        .start()
+        .await
+        .unwrap();
+    let proxy = Proxy::start(address(&world.local_urls()[0])).await.unwrap();
+    let (cut, first) = (
+        Arc::new(Mutex::new(Vec::new())),
+        Arc::new(Mutex::new(Vec::new())),
+    );
+    let (cuts, firsts) = (Arc::clone(&cut), Arc::clone(&first));
+    let mut chunks = 0;
+    proxy.judge(Direction::ToDialler, move |frame| {
+        let connection = usize::try_from(frame.connection).unwrap();
+        let mut firsts = firsts.lock().unwrap();
+        if firsts.len() < connection {
+            firsts.push(frame.clone());
+            chunks = 0;
+        }
+        chunks += usize::from(frame.is_chunk());
+        let whole = HEADER_SIZE + frame.body.len();
+        let after = [17, HEADER_SIZE + frame.body.len() / 2, whole]
+            .get(connection - 1)
+            .copied();
+        match after {
+            // A chunk in the middle of its message, the tenth or a later one.
+            Some(after) if chunks >= 10 && frame.header.offset > 0 && !is_last(frame) => {
+                cuts.lock().unwrap().push(after);
+                Fate::Torn { after }
+            }
+            _ => Fate::Passes,
+        }
+    });
+    let hello = quiet("hello")
+        .reconnect_backoff(Duration::from_millis(1), Duration::from_millis(10))
+        .start()
+        .await
+        .unwrap();
+    let mut errors = [&world, &hello].map(|app| app.listen("nact:peer:error").unwrap());
+    hello.connect("world", &through(&proxy)).await.unwrap();
+    let mut run = hello.event("world", "pour", &()).await.unwrap();
+    for n in 0..MESSAGES {
+        let values = within(run.next_as::<Vec<u32>>()).await.unwrap().unwrap();
+        assert_eq!(values, vec![n; 3 << 10], "whole, once, in order");
+    }
+    assert!(within(run.next()).await.is_none());
+    within(run.response::<()>()).await.unwrap();
+    errors.iter_mut().for_each(assert_silent);
+    assert_eq!(cut.lock().unwrap().len(), 3);
+    let first = first.lock().unwrap();
+    assert_eq!(first.len(), 4, "three cuts, three reconnects");
+    assert!(
+        first
+            .iter()
+            .all(|frame| !frame.is_chunk() && decode(&frame.body).is_ok())
+    );
+}
+
+fn is_last(frame: &Frame) -> bool {
+    frame.header.offset + frame.header.body == frame.header.total
 }
 
 /// The receiver has run the request when its ACK and its answer are lost: it comes again, and is not run again.

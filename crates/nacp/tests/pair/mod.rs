@@ -18,6 +18,14 @@ pub fn text(value: &str) -> Payload {
     Payload::encode(value).unwrap()
 }
 
+pub fn offline(event: &Event) -> bool {
+    matches!(event, Event::Offline { .. })
+}
+
+pub fn online(event: &Event) -> bool {
+    matches!(event, Event::Online { .. })
+}
+
 /// The settings of the scenarios' rig.
 pub fn config(name: &str) -> Config {
     let mut config = Config::new(app(name));
@@ -83,6 +91,14 @@ impl Node {
         self.events.iter().filter_map(done).collect()
     }
 
+    pub fn settled(&self) -> Vec<(SendId, bool)> {
+        let settled = |event: &Event| match event {
+            Event::Settled { send, delivered } => Some((*send, *delivered)),
+            _ => None,
+        };
+        self.events.iter().filter_map(settled).collect()
+    }
+
     pub fn is_online(&self, name: &str) -> bool {
         matches!(
             self.nacp.link_state(&app(name)),
@@ -117,6 +133,8 @@ pub struct Pair {
     pub frozen: [bool; 2],
     wires: Vec<Wire>,
     peers: u64,
+    /// The event call that signals are for.
+    job: Option<CallId>,
 }
 
 impl Pair {
@@ -129,6 +147,7 @@ impl Pair {
             frozen: [false; 2],
             wires: Vec::new(),
             peers: 0,
+            job: None,
         }
     }
 
@@ -161,11 +180,24 @@ impl Pair {
         self.wires.iter_mut().find(|wire| wire.peer == peer)
     }
 
-    /// Nothing of `way` (0 = a → b) arrives any more, and nobody is told.
-    pub fn black_hole(&mut self, way: usize) {
+    /// Nothing of `way` (0 = a → b) arrives any more, and nobody is told. Says which connection is the newest.
+    pub fn black_hole(&mut self, way: usize) -> PeerId {
         for wire in &mut self.wires {
             wire.ways[way].black = true;
         }
+        PeerId(self.peers)
+    }
+
+    /// How many connections are there.
+    pub fn connections(&self) -> usize {
+        self.wires.len()
+    }
+
+    /// One connection ends, if it is still there, and both learn it.
+    pub fn end(&mut self, peer: PeerId) {
+        self.wires.retain(|wire| wire.peer != peer);
+        self.a.nacp.handle_peer_down(self.now, peer);
+        self.b.nacp.handle_peer_down(self.now, peer);
     }
 
     /// Loses the messages of `way` for which `fault` says so.
@@ -276,18 +308,11 @@ impl Pair {
         }
     }
 
-    pub fn signal(&mut self, value: &str) -> SendId {
-        let request = MessageId::from("some-event");
-        let payload = text(value);
+    /// A signal for the event call of [`serve_signals`](Self::serve_signals).
+    pub fn try_signal(&mut self, value: &str) -> Result<SendId, SendError> {
+        let (job, payload) = (self.job.expect("it is being served"), text(value));
         let nacp = &mut self.a.nacp;
-        nacp.signal_to(
-            self.now,
-            &app("b"),
-            &request,
-            SignalKind::Normal,
-            Some(&payload),
-        )
-        .unwrap()
+        nacp.signal(self.now, job, SignalKind::Normal, Some(&payload))
     }
 
     pub fn call(&mut self, value: &str) -> CallId {
@@ -298,15 +323,16 @@ impl Pair {
             .unwrap()
     }
 
-    /// Requests are recorded by `handled`; signals need a running event of that name at `b`.
+    /// Signals are for an event call: makes one, and leaves it open.
     pub fn serve_signals(&mut self) {
         let answers = std::mem::replace(&mut self.b.answers, false);
         let kind = RequestKind::Event;
-        self.a
+        let job = self
+            .a
             .nacp
-            .request(self.now, &app("b"), kind, "job", &text("job"), None)
-            .unwrap();
-        self.run(10 * MS);
+            .request(self.now, &app("b"), kind, "job", &text("job"), None);
+        self.job = Some(job.unwrap());
+        self.run_until(1_000 * MS, |pair| !pair.b.open.is_empty());
         self.b.answers = answers;
         self.b.handled.clear();
     }
