@@ -25,6 +25,7 @@ fn b01_link_6_a_link_that_dies_without_a_sign_loses_nothing_and_doubles_nothing(
     pair.call("m3");
     pair.run(500 * MS);
     assert!(pair.b.handled.is_empty());
+    assert!(pair.a.outcomes().is_empty() && pair.a.settled().is_empty());
     pair.dial();
     pair.run(50 * MS);
     assert_eq!(pair.b.handled, values(1..=3));

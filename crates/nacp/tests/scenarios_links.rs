@@ -40,6 +40,16 @@ fn b25_link_15_of_two_graces_that_differ_the_shorter_ends_the_session_for_both()
     pair.dial();
     pair.run(20 * MS);
     assert_eq!(pair.b.outcomes(), [(old, Outcome::PeerRestarted)]);
+    let restarted = |event: &Event| {
+        matches!(
+            event,
+            Event::Online {
+                restarted: true,
+                ..
+            }
+        )
+    };
+    assert_eq!(pair.b.count(restarted), 1, "told once");
     let strays = |event: &Event| matches!(event, Event::Report(report) if report.reason == "has-no-consumer");
     assert_eq!(
         pair.a.count(strays),

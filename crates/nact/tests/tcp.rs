@@ -55,3 +55,55 @@ async fn a_wrong_url_is_the_callers_mistake_and_says_what_to_write() {
         assert_eq!(dial.to_string(), listen.to_string());
     }
 }
+
+/// Nobody listens, and the system takes the port that is dialled for the dialling end: that happens to who dials again
+/// and again. It is noticed, and leaves the port to who will listen there.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn whoever_dials_a_dead_port_until_the_system_connects_it_to_itself_notices_b64() {
+    /// The system has 28,232 ports to choose from, and goes through them.
+    const DIALS_MAX: u32 = 400_000;
+    let transports = Transports::default();
+    let url = free_even_port().await;
+    let mut dials = 0;
+    loop {
+        assert!(dials < DIALS_MAX, "{url} never met itself");
+        dials += 1;
+        match transports.dial(&url).await {
+            Err(DialError::Refused { .. }) => {}
+            Err(error) => {
+                assert_eq!(error.reason(), "self-connected", "after {dials} dials");
+                break;
+            }
+            Ok(_) => panic!("a channel to itself after {dials} dials"),
+        }
+    }
+    let listening = async {
+        loop {
+            match transports.listen(&url).await {
+                Ok(listener) => return listener,
+                // Another program's connection can have the port for a while.
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let limit = std::time::Duration::from_secs(60);
+    let mut listener = tokio::time::timeout(limit, listening).await.unwrap();
+    let (near, far) = tokio::join!(transports.dial(&url), listener.accept());
+    assert!(near.is_ok() && far.is_ok());
+}
+
+/// Linux prefers even ports for the ends that dial.
+#[cfg(target_os = "linux")]
+async fn free_even_port() -> String {
+    let transports = Transports::default();
+    loop {
+        let any = transports.listen("tcp://127.0.0.1:0").await.unwrap();
+        let even = any.local_url().port().unwrap() & !1;
+        drop(any);
+        let url = format!("tcp://127.0.0.1:{even}");
+        if transports.listen(&url).await.is_ok() {
+            return url;
+        }
+    }
+}

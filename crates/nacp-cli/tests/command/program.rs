@@ -141,6 +141,14 @@ fn listens(mut program: Program) -> (Program, String) {
 }
 
 impl Program {
+    /// Waits until it listens, or has ended without.
+    pub fn listens_or_ended(mut self) -> Result<Self, Ended> {
+        match self.stdout.until(|line| line.contains(" listens at ")) {
+            Ok(_) => Ok(self),
+            Err(_) => Err(self.ended()),
+        }
+    }
+
     /// The next line on stdout that is wanted.
     pub fn line(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         match self.stdout.until(wanted) {
