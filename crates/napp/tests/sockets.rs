@@ -142,33 +142,8 @@ async fn b11_msg_11_no_piece_of_a_message_outlives_its_connection() {
         .await
         .unwrap();
     let proxy = Proxy::start(address(&world.local_urls()[0])).await.unwrap();
-    let (cut, first) = (
-        Arc::new(Mutex::new(Vec::new())),
-        Arc::new(Mutex::new(Vec::new())),
-    );
-    let (cuts, firsts) = (Arc::clone(&cut), Arc::clone(&first));
-    let mut chunks = 0;
-    proxy.judge(Direction::ToDialler, move |frame| {
-        let connection = usize::try_from(frame.connection).unwrap();
-        let mut firsts = firsts.lock().unwrap();
-        if firsts.len() < connection {
-            firsts.push(frame.clone());
-            chunks = 0;
-        }
-        chunks += usize::from(frame.is_chunk());
-        let whole = HEADER_SIZE + frame.body.len();
-        let after = [17, HEADER_SIZE + frame.body.len() / 2, whole]
-            .get(connection - 1)
-            .copied();
-        match after {
-            // A chunk in the middle of its message, the tenth or a later one.
-            Some(after) if chunks >= 10 && frame.header.offset > 0 && !is_last(frame) => {
-                cuts.lock().unwrap().push(after);
-                Fate::Torn { after }
-            }
-            _ => Fate::Passes,
-        }
-    });
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    proxy.judge(Direction::ToDialler, three_cuts(&seen));
     let hello = quiet("hello")
         .reconnect_backoff(Duration::from_millis(1), Duration::from_millis(10))
         .start()
@@ -184,14 +159,45 @@ async fn b11_msg_11_no_piece_of_a_message_outlives_its_connection() {
     assert!(within(run.next()).await.is_none());
     within(run.response::<()>()).await.unwrap();
     errors.iter_mut().for_each(assert_silent);
-    assert_eq!(cut.lock().unwrap().len(), 3);
-    let first = first.lock().unwrap();
-    assert_eq!(first.len(), 4, "three cuts, three reconnects");
-    assert!(
-        first
-            .iter()
-            .all(|frame| !frame.is_chunk() && decode(&frame.body).is_ok())
+    let seen = seen.lock().unwrap();
+    assert_eq!(
+        (seen.cuts, seen.first.len()),
+        (3, 4),
+        "each was dialled anew"
     );
+    let mut first = seen.first.iter();
+    assert!(first.all(|frame| !frame.is_chunk() && decode(&frame.body).is_ok()));
+}
+
+#[derive(Default)]
+struct Seen {
+    cuts: usize,
+    /// The first frame of each connection.
+    first: Vec<Frame>,
+}
+
+/// Tears a chunk in the middle of its message, the tenth of its connection or a later one: each of the first three
+/// connections at another place.
+fn three_cuts(seen: &Arc<Mutex<Seen>>) -> impl FnMut(&Frame) -> Fate + use<> {
+    let (seen, mut chunks) = (Arc::clone(seen), 0);
+    move |frame| {
+        let connection = usize::try_from(frame.connection).unwrap();
+        let mut seen = seen.lock().unwrap();
+        if seen.first.len() < connection {
+            seen.first.push(frame.clone());
+            chunks = 0;
+        }
+        chunks += usize::from(frame.is_chunk());
+        let body = frame.body.len();
+        let after = [17, HEADER_SIZE + body / 2, HEADER_SIZE + body];
+        match after.get(connection - 1) {
+            Some(&after) if chunks >= 10 && frame.header.offset > 0 && !is_last(frame) => {
+                seen.cuts += 1;
+                Fate::Torn { after }
+            }
+            _ => Fate::Passes,
+        }
+    }
 }
 
 fn is_last(frame: &Frame) -> bool {
