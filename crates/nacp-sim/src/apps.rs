@@ -344,6 +344,7 @@ impl World {
                 let (conn, side) = conn_of(peer);
                 self.close(conn, side);
             }
+            Event::RegisterAsked { peer, .. } => self.ponder(peer),
             Event::Offline { .. } | Event::Dropped { .. } => {
                 for wish in 0..self.wishes.len() {
                     if self.wishes[wish].from == node && self.wishes[wish].attempt.is_none() {
@@ -394,8 +395,6 @@ impl World {
             // A hint for real connections: the Gateways of this world read on, so their bounds decide.
             | Event::Hold { .. }
             | Event::Release { .. }
-            // Nobody here asks: everybody may register.
-            | Event::RegisterAsked { .. }
             | Event::Report(_) => {}
         }
         Ok(())

@@ -12,6 +12,7 @@ impl World {
     /// Stops all faults, and waits until everything is at rest.
     pub(crate) fn calm_down(&mut self) -> Verdict {
         self.cut = [[false; 5]; 5];
+        (self.settings.refusals, self.settings.verdict_ms) = (0, 0);
         for node in 0..self.nodes.len() {
             self.thaw(node)?;
         }

@@ -173,7 +173,8 @@ impl Model {
             }
             Event::SubscriptionEnded { call, outcome } => self.sub_ended(node, *call, outcome),
             Event::Settled { send, delivered } => self.settled(node, *send, *delivered),
-            Event::Hold { .. } | Event::Release { .. } | Event::RegisterAsked { .. } => Ok(()),
+            Event::RegisterAsked { peer, app, .. } => self.asked(node, *peer, app.as_str()),
+            Event::Hold { .. } | Event::Release { .. } => Ok(()),
             Event::Room => {
                 self.nodes[node].room_owed = false;
                 Ok(())
@@ -233,6 +234,7 @@ impl Model {
         peer: PeerId,
         [resumed, restarted]: [bool; 2],
     ) -> Verdict {
+        self.let_in(node, other, peer)?;
         let epoch = self.epoch(other, node);
         let (conn, side) = conn_of(peer);
         let told = self.epochs[conn as usize][side];

@@ -25,6 +25,7 @@
 //! caught a mutant here is made small; the telling ones are kept in `tests/traces` beside the failures that were real,
 //! and must pass on the core as it is.
 
+mod admission;
 mod apps;
 mod calm;
 mod check;

@@ -111,6 +111,14 @@ pub(crate) struct Msg {
     pub(crate) chunk_lost: bool,
 }
 
+/// What a program said about a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    Asked,
+    Open,
+    Shut,
+}
+
 /// What passes from one App to another.
 #[derive(Debug, Default)]
 pub(crate) struct Pair {
@@ -220,6 +228,10 @@ pub(crate) struct Model {
     pub(crate) pairs: Vec<Pair>,
     pub(crate) nodes: Vec<NodeModel>,
     pub(crate) runs: u32,
+    /// For each connection: who dialled whom.
+    pub(crate) ends: Vec<[usize; 2]>,
+    /// What became of who wanted to register, by connection.
+    pub(crate) doors: BTreeMap<u32, Door>,
     /// For each connection, how often the other had lost its memory of this side when it was dialled.
     pub(crate) epochs: Vec<[u32; 2]>,
     /// Everything that was said, folded into one number: equal runs have equal ones.
@@ -250,6 +262,8 @@ impl Model {
                 .map(|node| NodeModel::new(settings, node))
                 .collect(),
             runs: 0,
+            ends: Vec::new(),
+            doors: BTreeMap::new(),
             epochs: Vec::new(),
             hash: 0xcbf2_9ce4_8422_2325,
             log: None,
@@ -268,6 +282,7 @@ impl Model {
     }
 
     pub(crate) fn dialled(&mut self, from: usize, to: usize) {
+        self.ends.push([from, to]);
         let epochs = [self.epoch(to, from), self.epoch(from, to)];
         self.epochs.push(epochs);
     }

@@ -104,6 +104,10 @@ pub(crate) struct End {
     /// The program that the connection belongs to; a later one knows nothing of it.
     pub(crate) life: u32,
     pub(crate) stage: Stage,
+    /// The program was asked who may register: until it answers it looks at nothing else that comes this way.
+    pub(crate) asked: bool,
+    /// What had been read by then.
+    pub(crate) inbox: VecDeque<Bytes>,
     /// Tokens that are accepted and not told yet, with the time to tell them.
     pub(crate) late: VecDeque<(u64, u64)>,
     /// What it writes.

@@ -112,6 +112,12 @@ settings! {
     late_acceptance = 0
     /// How often a reader takes a chunk late, per mille.
     slow_reader = 0
+    /// Apps that are asked who may register.
+    asks_mask = 0
+    /// How often they say no, per mille.
+    refusals = 0
+    /// They answer within so many milliseconds.
+    verdict_ms = 0
     /// 1 = both sides dial.
     both_dial = 0
     /// How many of a thousand Ops are faults.
@@ -158,7 +164,16 @@ impl Settings {
                 rng.next()
             };
         }
+        settings.mix_admission(&mut rng);
         settings
+    }
+
+    fn mix_admission(&mut self, rng: &mut Rng) {
+        if rng.chance(300) {
+            self.asks_mask = if rng.chance(500) { 31 } else { rng.below(32) };
+            self.refusals = rng.pick(&[0, 100, 500]);
+            self.verdict_ms = rng.pick(&[0, 5, 300, 2 * self.protocol_timeout_ms]);
+        }
     }
 
     fn mix_limits(&mut self, rng: &mut Rng) {
@@ -249,6 +264,7 @@ impl Settings {
         config.delivery_attempts_max = self.attempts_max as u32;
         config.large_message_bytes = self.large_bytes as usize;
         config.stream_window = self.stream_window;
+        config.asks_before_binding = Self::names(self.asks_mask, node);
         config.lossless_streams = Self::names(self.lossless_mask, node);
         config
     }

@@ -226,14 +226,14 @@ impl World {
             return Ok(());
         }
         out.unread += bytes;
-        if out.stalled || reader == Stage::Coming {
+        if out.stalled || reader == Stage::Coming || ends[1 - side].asked {
             return Ok(());
         }
         self.read(conn, side)
     }
 
     /// The reader takes all that has arrived.
-    fn read(&mut self, conn: u32, side: usize) -> Verdict {
+    pub(crate) fn read(&mut self, conn: u32, side: usize) -> Verdict {
         let end = &mut self.conns[conn as usize].ends[side];
         let unread = std::mem::take(&mut end.out.unread);
         let was_full = end.out.held >= self.settings.send_buffer as usize;
@@ -243,8 +243,13 @@ impl World {
         let node = self.conns[conn as usize].ends[reader].node;
         let peer = peer_of(conn, reader);
         for message in messages {
-            if self.conns[conn as usize].ends[reader].stage != Stage::Up {
+            let end = &mut self.conns[conn as usize].ends[reader];
+            if end.stage != Stage::Up {
                 break;
+            }
+            if end.asked {
+                end.inbox.push_back(message);
+                continue;
             }
             self.hand_over(node, peer, &message)?;
         }
@@ -260,14 +265,20 @@ impl World {
             let side = side as u8;
             self.schedule(at, Wake::Writable { conn, side });
         }
-        let out = &self.conns[conn as usize].ends[side].out;
-        if out.fin && out.held == 0 {
+        self.notice_end(conn, side)
+    }
+
+    /// The reader learns that the writer closed, when it has looked at all that came before.
+    pub(crate) fn notice_end(&mut self, conn: u32, side: usize) -> Verdict {
+        let ends = &self.conns[conn as usize].ends;
+        let (reader, out) = (1 - side, &ends[side].out);
+        if out.fin && out.held == 0 && !ends[reader].asked {
             return self.down(conn, reader);
         }
         Ok(())
     }
 
-    fn hand_over(&mut self, node: usize, peer: PeerId, message: &Bytes) -> Verdict {
+    pub(crate) fn hand_over(&mut self, node: usize, peer: PeerId, message: &Bytes) -> Verdict {
         let now = self.local(node);
         self.model.received(node, message.len());
         if let Err(violation) = self.nodes[node].core.handle_message(now, peer, message) {
@@ -412,6 +423,9 @@ impl World {
             return Ok(());
         }
         let reader = &self.conns[conn as usize].ends[1 - side];
+        if reader.asked {
+            return Ok(());
+        }
         if self.nodes[reader.node].frozen || reader.stage == Stage::Coming {
             let wake = Wake::Segment {
                 conn,

@@ -29,6 +29,7 @@ pub(crate) enum Wake {
     Timer { node: u8 },
     Handler { node: u8, life: u32, handler: u32 },
     Take { node: u8, life: u32, call: u64 },
+    Verdict { conn: u32, side: u8 },
     Redial { wish: u32 },
     Thaw { node: u8 },
 }
@@ -203,7 +204,8 @@ impl World {
             Wake::Writable { conn, side }
             | Wake::Up { conn, side }
             | Wake::Down { conn, side }
-            | Wake::Accepted { conn, side } => Some(end(conn, side)),
+            | Wake::Accepted { conn, side }
+            | Wake::Verdict { conn, side } => Some(end(conn, side)),
             Wake::Timer { node } | Wake::Handler { node, .. } | Wake::Take { node, .. } => {
                 Some(usize::from(node))
             }
@@ -226,6 +228,7 @@ impl World {
             Wake::Up { conn, .. } => self.reach_dialler(conn),
             Wake::Down { conn, side } => self.down(conn, usize::from(side)),
             Wake::Accepted { conn, side } => self.tell_accepted(conn, usize::from(side)),
+            Wake::Verdict { conn, side } => self.decide(conn, usize::from(side)),
             Wake::Timer { node } => self.timer(usize::from(node)),
             Wake::Handler {
                 node,
