@@ -126,7 +126,8 @@ impl Visit<'_> {
 }
 
 /// The changes of one link, in order: a bounded `Stream`, whose first item is the present state if the App is known.
-/// Ends when this App does.
+/// Ends when this App does. An App behind a Gateway does not register here: it counts as online from the first message to
+/// it or from it, and its first item is the first time that it goes offline (LINK-16).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
