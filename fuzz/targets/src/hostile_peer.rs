@@ -2,6 +2,7 @@
 //! not. The core is a Gateway, so that no stranger becomes its Gateway, whom it would have to believe. What is asserted:
 //! - no panic, and the core's picture of itself stays right ([`crate::world`]);
 //! - what a stranger can make the core hold is bounded by what he sent and by the limits of the configuration;
+//! - in half of the runs the core's application is asked who may register: nobody is bound whom it did not let in;
 //! - every few operations the friend asks something, and is answered over the same connection as ever.
 
 use std::time::Duration;
@@ -39,6 +40,7 @@ fn configs(limits: u8) -> Vec<Config> {
     me.forward_bytes_max = 64 << 10;
     me.forward_hold = HOLD;
     me.batched_acks = limits & 8 == 0;
+    me.asks_before_binding = limits & 16 != 0;
     me.subscriptions_max = 8;
     me.acks_waiting_max = 100;
     me.ack_timeout = Duration::from_millis(500);
@@ -48,6 +50,7 @@ fn configs(limits: u8) -> Vec<Config> {
     let mut friend = me.clone();
     friend.app = app("b");
     friend.is_gateway = false;
+    friend.asks_before_binding = false;
     vec![me, friend]
 }
 

@@ -6,6 +6,7 @@ mod census;
 mod ledger;
 mod network;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,6 +32,10 @@ pub struct Node {
     pub ledger: Ledger,
     config: Config,
     lives: u32,
+    /// How often it was asked who may register.
+    asked: u64,
+    /// Whom it let in, and over which connection.
+    admitted: BTreeSet<(PeerId, AppId)>,
 }
 
 /// All of it.
@@ -74,6 +79,8 @@ impl World {
             ledger: Ledger::default(),
             config,
             lives: 0,
+            asked: 0,
+            admitted: BTreeSet::new(),
         });
         Self {
             nodes: nodes.collect(),
@@ -141,6 +148,7 @@ impl World {
                 eprintln!("    {node}: {event:?}");
             }
             self.note(node, &event);
+            self.keep_the_door(node, &event);
             closed.extend(self.nodes[node].ledger.on_event(event));
         }
         for peer in closed {
@@ -169,6 +177,37 @@ impl World {
                 if evicted || report.name == "nacp:internal:gateway:error" {
                     self.lost_on_the_way();
                 }
+            }
+            _ => {}
+        }
+    }
+
+    /// Who may register, where that is asked: a friend, and of the others every second. Nobody else is ever bound.
+    fn keep_the_door(&mut self, node: usize, event: &Event) {
+        let now = self.now;
+        let friends: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|one| one.config.app.clone())
+            .collect();
+        let me = &mut self.nodes[node];
+        match event {
+            Event::RegisterAsked { peer, app, .. } => {
+                me.asked += 1;
+                let verdict = if me.asked.is_multiple_of(2) || friends.contains(app) {
+                    me.admitted.insert((*peer, app.clone()));
+                    Ok(())
+                } else {
+                    Err("not you")
+                };
+                me.nacp.admit_register(now, *peer, verdict);
+            }
+            Event::Online { app, peer, .. } if me.config.asks_before_binding => {
+                let is_dialled = place(*peer).1 == 0;
+                assert!(
+                    is_dialled || me.admitted.contains(&(*peer, app.clone())),
+                    "{app} was never let in over {peer:?}"
+                );
             }
             _ => {}
         }
