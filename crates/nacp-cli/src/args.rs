@@ -4,12 +4,9 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use nacp::AppId;
-use nact::Url;
-
 use crate::cmd;
 use crate::failure::Failure;
+use clap::{Parser, Subcommand};
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -92,31 +89,4 @@ pub enum Command {
     /// The one in the middle
     #[command(hide = true)]
     DemoGateway(cmd::demo::gateway::Args),
-}
-
-/// Where the App is that is called.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Target {
-    /// The App to talk to
-    #[arg(value_name = "APP", value_parser = app_id)]
-    pub app: AppId,
-    /// Where it listens, or where its Gateway (--via) does
-    #[arg(long, value_name = "URL", value_parser = url)]
-    pub connect: String,
-    /// The Gateway that listens at --connect, and forwards to APP
-    #[arg(long, value_name = "APP", value_parser = app_id)]
-    pub via: Option<AppId>,
-}
-
-/// An App ID of 1 to 255 bytes.
-pub fn app_id(text: &str) -> Result<AppId, String> {
-    AppId::new(text).map_err(|error| error.to_string())
-}
-
-/// A URL, as it was written: printing a parsed one hides its query.
-pub fn url(text: &str) -> Result<String, String> {
-    match text.parse::<Url>() {
-        Ok(_) => Ok(text.to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
 }

@@ -16,6 +16,7 @@ mod random;
 mod session;
 mod settings;
 mod size;
+mod target;
 mod tree_hash;
 mod words;
 

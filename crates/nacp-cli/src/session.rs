@@ -9,11 +9,11 @@ use std::time::Duration;
 use nact::{DialError, ListenError};
 use napp::{App, Builder, CallError, ConnectError, Shutdown, StartError};
 
-use crate::args::Target;
 use crate::credentials;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::settings::{Caller, Flags};
+use crate::target::Target;
 
 /// How long the last acknowledgements may take when we leave. On a link that works they take a millisecond.
 const LEAVE_TIME: Duration = Duration::from_millis(500);

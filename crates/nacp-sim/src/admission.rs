@@ -4,10 +4,10 @@
 
 use nacp::PeerId;
 
-use crate::model::{Door, Model, ensure};
-use crate::net::Stage;
+use crate::model::{Door, Model, Verdict, ensure};
+use crate::net::{Stage, conn_of, peer_of};
 use crate::settings::Settings;
-use crate::world::{MS, Verdict, Wake, World, conn_of, peer_of};
+use crate::world::{MS, Wake, World};
 
 impl World {
     /// The program was asked.

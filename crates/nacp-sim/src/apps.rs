@@ -7,20 +7,17 @@ use nacp::{
     SignalKind,
 };
 
-use crate::model::{Asked, Cause, Kind, ensure};
-use crate::op::Op;
+use crate::model::{Asked, Cause, Kind, Verdict, ensure};
+use crate::net::conn_of;
+use crate::op::{NAMES, Op, PATTERNS};
 use crate::settings::Settings;
 use crate::tag;
-use crate::world::{Handler, MS, OpenCall, Verdict, Wake, World, conn_of};
+use crate::world::{Handler, MS, OpenCall, Wake, World};
 
 /// Open calls that one program has at most.
 const CALLS_MAX: usize = 64;
 /// Subscriptions that one program has at most.
 const SUBS_MAX: usize = 16;
-
-/// The patterns and names of [`Op::Subscribe`] and [`Op::Publish`].
-pub(crate) const PATTERNS: [&str; 8] = ["a", "b", "a:*", "*", "a:b", "*:b", "a:*:c", "b:c"];
-pub(crate) const NAMES: [&str; 8] = ["a", "b", "a:a", "c", "a:b", "c:b", "a:x:c", "b:c"];
 
 impl World {
     pub(crate) fn apply_now(&mut self, op: Op) -> Verdict {

@@ -1,9 +1,9 @@
 //! Liveness. What this module keeps true: once the faults have stopped, everything that can still happen happens within
 //! a time that the settings bound: links come back, messages arrive, calls end, queues empty.
 
-use crate::model::Broken;
+use crate::model::{Broken, Verdict};
 use crate::settings::Settings;
-use crate::world::{MS, Verdict, World};
+use crate::world::{MS, World};
 
 /// How often it is looked whether all is at rest.
 const LOOK: u64 = 50 * MS;

@@ -4,9 +4,9 @@
 
 use nacp::{LinkState, Snapshot};
 
-use crate::model::{Broken, State, ensure};
+use crate::model::{Broken, State, Verdict, ensure};
 use crate::settings::Settings;
-use crate::world::{Verdict, World};
+use crate::world::World;
 
 /// One picture in so many drains.
 const SAMPLE: u64 = 64;

@@ -3,8 +3,7 @@
 
 use nacp::{CallId, Instant, Outcome, SendId};
 
-use crate::model::{Asked, Broken, Model, ensure};
-use crate::world::Verdict;
+use crate::model::{Asked, Broken, Model, Verdict, ensure};
 
 impl Model {
     pub(crate) fn sub_ended(&mut self, node: usize, call: CallId, outcome: &Outcome) -> Verdict {

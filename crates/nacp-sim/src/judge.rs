@@ -7,23 +7,11 @@ use nacp::{
     CallId, DropCause, Event, Instant, NotifyTarget, OfflineCause, PeerId, Report, ServingId,
 };
 
-use crate::apps::{NAMES, PATTERNS};
-use crate::model::{Broken, Cause, Kind, Model, Served, State, ensure};
+use crate::model::{Broken, Cause, Facts, Kind, Model, Served, State, Verdict, ensure};
+use crate::net::conn_of;
+use crate::op::{NAMES, PATTERNS};
 use crate::settings::Settings;
 use crate::tag;
-use crate::world::{Verdict, conn_of};
-
-/// What one batch of events says of causes.
-#[derive(Debug, Default)]
-pub(crate) struct Facts {
-    pub(crate) dropped: [bool; 5],
-    /// Came back without its memory.
-    pub(crate) restarted: [bool; 5],
-    pub(crate) evicted: usize,
-    /// A link left its connection.
-    pub(crate) broke: bool,
-    pub(crate) terminated: bool,
-}
 
 impl Model {
     pub(crate) fn node_named(&self, app: &str) -> Result<usize, Broken> {

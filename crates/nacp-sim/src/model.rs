@@ -9,7 +9,6 @@ use std::fmt;
 use nacp::{Instant, PeerViolation, SendError, SendId, ServingId};
 
 use crate::settings::Settings;
-use crate::world::Verdict;
 
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +18,8 @@ pub struct Broken {
     /// What happened instead.
     pub what: String,
 }
+
+pub(crate) type Verdict = Result<(), Broken>;
 
 impl Broken {
     pub(crate) fn new(rule: &'static str, what: impl Into<String>) -> Self {
@@ -220,6 +221,18 @@ impl NodeModel {
     }
 }
 
+/// What one batch of events says of causes.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) dropped: [bool; 5],
+    /// Came back without its memory.
+    pub(crate) restarted: [bool; 5],
+    pub(crate) evicted: usize,
+    /// A link left its connection.
+    pub(crate) broke: bool,
+    pub(crate) terminated: bool,
+}
+
 /// The judge's memory.
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -237,7 +250,7 @@ pub(crate) struct Model {
     /// Everything that was said, folded into one number: equal runs have equal ones.
     pub(crate) hash: u64,
     pub(crate) log: Option<Vec<String>>,
-    pub(crate) facts: crate::judge::Facts,
+    pub(crate) facts: Facts,
 }
 
 impl Model {
@@ -267,7 +280,7 @@ impl Model {
             epochs: Vec::new(),
             hash: 0xcbf2_9ce4_8422_2325,
             log: None,
-            facts: crate::judge::Facts::default(),
+            facts: Facts::default(),
         }
     }
 

@@ -152,6 +152,16 @@ impl Conn {
     }
 }
 
+/// The connection that a core knows by this name, and the side of it.
+pub(crate) fn conn_of(peer: nacp::PeerId) -> (u32, usize) {
+    ((peer.0 >> 1) as u32, (peer.0 & 1) as usize)
+}
+
+/// The name by which the core on `side` knows the connection.
+pub(crate) fn peer_of(conn: u32, side: usize) -> nacp::PeerId {
+    nacp::PeerId(u64::from(conn) << 1 | side as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -246,6 +246,10 @@ ops! {
     }
 }
 
+/// The patterns and names of [`Op::Subscribe`] and [`Op::Publish`].
+pub(crate) const PATTERNS: [&str; 8] = ["a", "b", "a:*", "*", "a:b", "*:b", "a:*:c", "b:c"];
+pub(crate) const NAMES: [&str; 8] = ["a", "b", "a:a", "c", "a:b", "c:b", "a:x:c", "b:c"];
+
 impl Op {
     /// The time that [`Op::Advance`] takes, in nanoseconds.
     pub const STEP_NANOS: u64 = 8_000;

@@ -5,9 +5,8 @@
 use nacp::{CallId, Payload, Report};
 
 use crate::judge::uid_of;
-use crate::model::{Asked, Broken, Call, Kind, Model, ensure};
+use crate::model::{Asked, Broken, Call, Kind, Model, Verdict, ensure};
 use crate::tag;
-use crate::world::Verdict;
 
 impl Model {
     /// `uid` of `from` was handled by `node`.

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use nacp::message::{Head, Meta, Payload, Registration, decode, encode};
 use nacp::{PeerId, Role};
 
-use crate::model::Cause;
-use crate::net::{Conn, Open, Stage};
+use crate::model::{Cause, Verdict};
+use crate::net::{Conn, Open, Stage, peer_of};
 use crate::settings::Settings;
-use crate::world::{MS, Verdict, Wake, World, peer_of};
+use crate::world::{MS, Wake, World};
 
 /// Large messages that one writer has begun.
 const OPEN_MAX: usize = 4;

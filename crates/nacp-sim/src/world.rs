@@ -7,13 +7,11 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use nacp::{CallId, Event, Instant, Nacp, ServingId};
 
-use crate::model::{Broken, Cause, Model};
-use crate::net::{Conn, Stage};
+use crate::model::{Broken, Cause, Model, Verdict};
+use crate::net::{Conn, Stage, conn_of};
 use crate::op::Op;
 use crate::rng::Rng;
 use crate::settings::Settings;
-
-pub(crate) type Verdict = Result<(), Broken>;
 
 /// A millisecond in the world's nanoseconds.
 pub(crate) const MS: u64 = 1_000_000;
@@ -386,14 +384,4 @@ impl Node {
             waiting: Vec::new(),
         }
     }
-}
-
-/// The connection that a core knows by this name, and the side of it.
-pub(crate) fn conn_of(peer: nacp::PeerId) -> (u32, usize) {
-    ((peer.0 >> 1) as u32, (peer.0 & 1) as usize)
-}
-
-/// The name by which the core on `side` knows the connection.
-pub(crate) fn peer_of(conn: u32, side: usize) -> nacp::PeerId {
-    nacp::PeerId(u64::from(conn) << 1 | side as u64)
 }

@@ -36,7 +36,7 @@ fn stated_reason(error: &io::Error) -> Option<String> {
     }
     #[cfg(feature = "tls")]
     if let Some(error) = inner.downcast_ref::<rustls::Error>() {
-        return Some(crate::tls::reason(error).to_owned());
+        return Some(crate::tls::refusal::reason(error).to_owned());
     }
     None
 }

@@ -13,7 +13,7 @@
 mod certificate;
 mod config;
 mod handshake;
-mod refusal;
+pub(crate) mod refusal;
 
 use std::task::{Context, Poll};
 
@@ -33,7 +33,6 @@ pub use config::{TlsConfig, TlsConfigError};
 #[cfg(feature = "web")]
 pub(crate) use handshake::dial_error;
 pub(crate) use handshake::{TlsClient, TlsServer};
-pub(crate) use refusal::reason;
 
 #[cfg(doc)]
 use crate::identity::Identity;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use nacp::Payload;
 use napp::CallOptions;
 
-use crate::args::Target;
 use crate::failure::Failure;
 use crate::settings::{Caller, Flags};
+use crate::target::Target;
 use crate::{duration, json_argument, output, session};
 
 /// What to call.

@@ -11,10 +11,10 @@ use nacp::Payload;
 use napp::{App, CallError, EventCall, LinkStatus};
 use serde_json::json;
 
-use crate::args::Target;
 use crate::failure::{Failure, say};
 use crate::interrupt::Interrupts;
 use crate::settings::{Caller, Flags};
+use crate::target::Target;
 use crate::{json_argument, output, session, words};
 
 /// What to call.

@@ -3,9 +3,9 @@
 use nacp::Payload;
 use nacp::message::{Declaration, Declared};
 
-use crate::args::Target;
 use crate::failure::{Failure, one_line};
 use crate::settings::{Caller, Flags};
+use crate::target::Target;
 use crate::{json_argument, output, session};
 
 /// Whom to ask.

@@ -4,9 +4,9 @@
 
 use nacp::SignalKind;
 
-use crate::args::Target;
 use crate::failure::Failure;
 use crate::settings::{Caller, Flags};
+use crate::target::Target;
 use crate::{json_argument, session};
 
 /// What to say to whom.

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::args::Target;
 use crate::failure::{Failure, say};
 use crate::settings::{Caller, Flags};
+use crate::target::Target;
 use crate::{json_argument, output, session};
 
 /// What to listen to.

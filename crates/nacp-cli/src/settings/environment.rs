@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 
 use super::nearest::distance;
-use super::setting::Who;
+use super::who::Who;
 use super::{Given, Origin, table};
 use crate::failure::Failure;
 

@@ -9,8 +9,9 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::setting::{Setting, Who};
+use super::setting::Setting;
 use super::slot::Slot;
+use super::who::Who;
 use super::{Given, Origin, known};
 use crate::failure::Failure;
 

@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::plan::Plan;
-use super::setting::{Setting, Who};
+use super::setting::Setting;
 use super::slot::Slot;
+use super::who::Who;
 use super::{Given, Origin, Resolved, environment, file, table};
 use crate::failure::Failure;
 

@@ -14,13 +14,14 @@ mod security;
 mod setting;
 mod slot;
 mod table;
+mod who;
 
 use std::fmt;
 
 pub use flags::{Audience, Caller, Flags, Gateway, Serve};
 pub use plan::Plan;
 pub use print::print;
-pub use setting::Who;
+pub use who::Who;
 
 use crate::failure::Failure;
 use setting::Setting;

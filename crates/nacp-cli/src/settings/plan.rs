@@ -13,7 +13,7 @@ use nact::web::WebLimits;
 use nact::{Options, Transports};
 use napp::{App, Builder, Refusal};
 
-use super::setting::Who;
+use super::who::Who;
 use crate::random;
 
 /// A text that is not to be shown.

@@ -1,7 +1,8 @@
 //! The settings that say who may come in, and how we prove who we are.
 
-use super::setting::{Group, Setting, Who, of};
+use super::setting::{Group, Setting, of};
 use super::slot::{Cell, Slot};
+use super::who::Who;
 
 const fn security(
     who: Who,

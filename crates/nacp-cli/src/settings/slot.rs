@@ -12,7 +12,7 @@ use nacp::{AppId, Overflow};
 
 use super::plan::{Plan, Secret};
 use crate::duration::{self, OrOff};
-use crate::{args, size};
+use crate::{size, target};
 
 /// A number of whatever width the library wants.
 #[derive(Debug)]
@@ -117,11 +117,11 @@ impl Slot {
     pub fn write(&self, plan: &mut Plan, words: &[String]) -> Result<(), String> {
         let word = words.first().map_or("", String::as_str);
         match self {
-            Self::Id(at) => *at(plan) = Some(args::app_id(word)?),
+            Self::Id(at) => *at(plan) = Some(target::app_id(word)?),
             Self::Urls(at) => {
                 *at(plan) = words
                     .iter()
-                    .map(|word| args::url(word))
+                    .map(|word| target::url(word))
                     .collect::<Result<_, _>>()?;
             }
             Self::Links(at) => {
@@ -218,7 +218,7 @@ fn link(word: &str) -> Result<(AppId, String), String> {
     let (app, url) = word
         .split_once('=')
         .ok_or("write APP=URL, gateway=tcp://host:port")?;
-    Ok((args::app_id(app)?, args::url(url)?))
+    Ok((target::app_id(app)?, target::url(url)?))
 }
 
 fn identities(words: &[String]) -> Result<BTreeMap<String, Vec<AppId>>, String> {
@@ -232,7 +232,7 @@ fn identities(words: &[String]) -> Result<BTreeMap<String, Vec<AppId>>, String> 
             })?;
         all.entry(name.to_owned())
             .or_default()
-            .push(args::app_id(app)?);
+            .push(target::app_id(app)?);
     }
     Ok(all)
 }

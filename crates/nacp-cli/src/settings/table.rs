@@ -3,8 +3,9 @@
 //! What this module keeps true: whoever adds a line here has added it everywhere; of every limit it is said what it
 //! bounds, and what happens there.
 
-use super::setting::{Group, Setting, Who, of};
+use super::setting::{Group, Setting, of};
 use super::slot::{Cell, Slot};
+use super::who::Who;
 
 /// Those for these programs, in the order in which they are shown.
 pub fn settings(who: Who) -> impl Iterator<Item = &'static Setting> {

@@ -10,12 +10,9 @@ use std::num::NonZeroUsize;
 use bytes::Bytes;
 
 use super::cbor::{Item, Malformed, Reader};
-use super::decode_error::DecodeError;
+use super::decode_error::{DecodeError, ID_LENGTH_MAX};
 use super::own_layout::decode_own;
 use super::{AppId, Envelope, MessageType, Meta, Payload, RequestKind, SignalKind, Version};
-
-/// The longest message id that is accepted, in bytes.
-pub const ID_LENGTH_MAX: usize = 1024;
 
 /// Decodes the envelope of a message, and checks its payload to be well-formed.
 ///

@@ -1,8 +1,10 @@
 //! The ways for a peer's message not to be one: each says which key, where, and what it should have been.
 
 use super::cbor::Malformed;
-use super::decode::ID_LENGTH_MAX;
 use super::{AppId, MessageType};
+
+/// The longest message id that is accepted, in bytes.
+pub const ID_LENGTH_MAX: usize = 1024;
 
 /// A way for a peer's message not to be one. Keys are named by their path, such as `meta.parentId`.
 ///

@@ -17,8 +17,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 pub use cbor::Malformed;
-pub use decode::{ID_LENGTH_MAX, decode};
-pub use decode_error::DecodeError;
+pub use decode::decode;
+pub use decode_error::{DecodeError, ID_LENGTH_MAX};
 pub(crate) use encode::Encoder;
 pub use encode::{Encoded, encode};
 pub(crate) use ids::InlineId;

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::cbor::{SAFE_MAX, check};
-use super::decode::ID_LENGTH_MAX;
+use super::decode_error::ID_LENGTH_MAX;
 use super::{AppId, Envelope, Meta, RequestKind, SignalKind, VERSION};
 
 /// Decodes `bytes` if they have our own layout.

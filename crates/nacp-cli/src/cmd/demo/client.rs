@@ -11,13 +11,13 @@ use super::links::{self, Common};
 use crate::failure::Failure;
 use crate::handlers::{Totals, TreeHash};
 use crate::tree_hash::Entry;
-use crate::{args, session};
+use crate::{session, target};
 
 /// What to ask for, and where.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// The proxy.
-    #[arg(long, value_parser = args::url)]
+    #[arg(long, value_parser = target::url)]
     connect: String,
     /// The directory.
     #[arg(long)]

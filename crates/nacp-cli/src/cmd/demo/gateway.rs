@@ -6,13 +6,13 @@ use super::job::GATEWAY;
 use super::line::Line;
 use super::links::{self, Common};
 use crate::failure::Failure;
-use crate::{args, session};
+use crate::{session, target};
 
 /// Where to forward.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Where to listen.
-    #[arg(long, value_parser = args::url)]
+    #[arg(long, value_parser = target::url)]
     listen: String,
     #[command(flatten)]
     common: Common,

@@ -26,6 +26,8 @@ use crate::tree_hash::Entry;
 pub const WORKER: &str = "demo-worker";
 /// The client's.
 pub const CLIENT: &str = "demo-client";
+/// The line on stdin that lets the last chunk go.
+pub const RELEASE: &str = "release";
 /// The Gateway's, if there is one.
 pub const GATEWAY: &str = "demo-gateway";
 /// How long the job takes at least, if its chunks are few: long enough for five faults to hit it.
@@ -133,7 +135,7 @@ impl<'a> Job<'a> {
                 },
                 () = &mut conductor, if !is_conducted => {
                     is_conducted = true;
-                    cast.worker.tell(super::worker::RELEASE).await;
+                    cast.worker.tell(RELEASE).await;
                 }
             }
         };

@@ -7,15 +7,13 @@ use napp::{App, EventContext, LinkStatus, LinkWatch, Shutdown};
 use tokio::io::{AsyncBufReadExt as _, BufReader, stdin};
 use tokio::sync::watch;
 
-use super::job::{CLIENT, GATEWAY, WORKER};
+use super::job::{CLIENT, GATEWAY, RELEASE, WORKER};
 use super::line::Line;
 use super::links::{self, Common};
-use crate::args;
 use crate::failure::Failure;
 use crate::handlers::{Pace, TreeHash, tree_hash};
+use crate::target;
 
-/// The line on stdin that lets the last chunk go.
-pub const RELEASE: &str = "release";
 /// How often the Backlog is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// How often chunks are counted.
@@ -28,10 +26,10 @@ pub struct Args {
     #[arg(long)]
     pace_us: u64,
     /// Where to listen for the client.
-    #[arg(long, value_parser = args::url, required_unless_present = "connect")]
+    #[arg(long, value_parser = target::url, required_unless_present = "connect")]
     listen: Option<String>,
     /// Where the Gateway is, instead.
-    #[arg(long, value_parser = args::url, conflicts_with = "listen")]
+    #[arg(long, value_parser = target::url, conflicts_with = "listen")]
     connect: Option<String>,
     #[command(flatten)]
     common: Common,
