@@ -1,6 +1,8 @@
 //! Deadlines: which is next and why, and what happens at it. Early and repeated calls are no-ops.
 
+use crate::arena::Key;
 use crate::event::{CloseReason, OfflineCause, PeerId};
+use crate::link::Reach;
 use crate::outbox::Class;
 use crate::peers::Phase;
 use crate::timers::{Subject, Timer};
@@ -55,12 +57,7 @@ impl Nacp {
                 self.enforce_backlog_caps();
                 continue;
             };
-            // Its ACK stands behind a large message that is coming in (HB-7).
-            if self
-                .peers
-                .get(peer)
-                .is_some_and(|peer| peer.progress > since)
-            {
+            if self.may_be_behind_a_large_message(peer, key, since) {
                 self.outbox.restart_ack_clock(seq, now);
                 continue;
             }
@@ -72,6 +69,16 @@ impl Nacp {
             );
             self.go_offline(now, key, OfflineCause::AckTimeout);
         }
+    }
+
+    /// Whether an ACK that is due since `since` can stand behind a large message that is coming in (HB-7). Whoever we are
+    /// connected to answers in the end, since he lives. What a Gateway was to forward may be lost: there only a message
+    /// that has been coming all the time counts, not the bytes of whatever else passes (LINK-16).
+    fn may_be_behind_a_large_message(&self, peer: PeerId, key: Key, since: Instant) -> bool {
+        let is_direct = self.links[key].reach == Reach::Direct;
+        self.peers
+            .get(peer)
+            .is_some_and(|peer| peer.progress > since && (is_direct || peer.completed <= since))
     }
 
     fn on_peer_timeout(&mut self, now: Instant, peer: PeerId) {

@@ -50,8 +50,9 @@ impl Nacp {
     }
 
     fn take_in(&mut self, now: Instant, peer: PeerId, bytes: &Bytes) -> Result<(), PeerViolation> {
-        let state = self.peers.get(peer).ok_or(PeerViolation::UnknownPeer)?;
+        let state = self.peers.get_mut(peer).ok_or(PeerViolation::UnknownPeer)?;
         let envelope = decode(bytes)?;
+        state.completed = now;
         match &state.phase {
             Phase::Closing { awaiting, .. } => {
                 let awaited = matches!((&envelope.meta, awaiting), (Meta::Response { parent_id, .. }, Some(id))

@@ -90,6 +90,8 @@ pub(crate) struct Peer {
     pub(crate) hold_again: Instant,
     /// When bytes of an incomplete message last arrived.
     pub(crate) progress: Instant,
+    /// When a message last arrived whole.
+    pub(crate) completed: Instant,
 }
 
 impl Peer {
@@ -111,6 +113,7 @@ impl Peer {
             held_for: None,
             hold_again: Instant::EPOCH,
             progress: now,
+            completed: now,
         }
     }
 }

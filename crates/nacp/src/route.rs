@@ -25,13 +25,19 @@ impl Nacp {
             return None;
         }
         let until = now + self.config.reconnect_grace;
-        let state = match self.links[gateway].peer() {
-            Some(peer) => LinkState::Online { peer },
-            None => LinkState::Offline { until },
+        let (state, at) = match self.links[gateway].peer() {
+            Some(peer) => (LinkState::Online { peer }, self.next_look(now)),
+            None => (LinkState::Offline { until }, until),
         };
         let key = self.new_link(app.clone(), state, Reach::Gateway);
-        self.timers.arm(Subject::Grace(key), until);
+        self.timers.arm(Subject::Grace(key), at);
         Some(key)
+    }
+
+    /// When to look again whether an App behind the Gateway is needed. What came of it last can come once more until its
+    /// sender's ACK timeout and grace have passed, and a little later: so long it must be known (MSG-8).
+    fn next_look(&self, now: Instant) -> Instant {
+        now + self.config.reconnect_grace + 2 * self.config.ack_timeout
     }
 
     /// The grace of a link has ended; or, for one that is online behind the Gateway, it is time to look whether
@@ -54,8 +60,7 @@ impl Nacp {
             self.links[key].heartbeat = Some(probe);
         }
         self.doubt_what_left_ack_pending(key);
-        self.timers
-            .arm(Subject::Grace(key), now + self.config.reconnect_grace);
+        self.timers.arm(Subject::Grace(key), self.next_look(now));
     }
 
     /// What fell to CAP-3 was handed to the Gateway, which may have lost it while the link stayed online: without an ACK
@@ -132,8 +137,7 @@ impl Nacp {
         link.probe_due = false;
         let app = link.app.clone();
         self.timers.disarm(Subject::Probe(key));
-        self.timers
-            .arm(Subject::Grace(key), now + self.config.reconnect_grace);
+        self.timers.arm(Subject::Grace(key), self.next_look(now));
         self.events.push_back(Event::Online {
             app,
             peer,

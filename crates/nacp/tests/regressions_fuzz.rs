@@ -42,7 +42,7 @@ fn link_16_a_call_that_was_acked_by_an_app_behind_the_gateway_ends_when_the_app_
     rig.ack(gateway, "far", &request);
 
     // Whoever answers the question whether he is there may take his time with the call.
-    rig.advance(Duration::from_secs(41));
+    rig.advance(Duration::from_secs(81));
     let probe = &rig.out(gateway)[0];
     assert!(probe.is_heartbeat() && probe.to == "far");
     let probe = probe.id.clone();
@@ -52,7 +52,7 @@ fn link_16_a_call_that_was_acked_by_an_app_behind_the_gateway_ends_when_the_app_
     assert_eq!(outcomes(&rig.events()), []);
 
     // Whoever does not is gone.
-    rig.advance(Duration::from_secs(41));
+    rig.advance(Duration::from_secs(81));
     assert!(rig.out(gateway)[0].is_heartbeat());
     rig.advance(Duration::from_secs(31));
     let events = rig.events();
@@ -153,12 +153,12 @@ fn wait_5_what_fell_to_the_cap_and_was_lost_at_the_gateway_is_given_up_or_replac
         rig.ack(gateway, "far", &signal.id);
     }
     rig.events();
-    rig.advance(Duration::from_secs(21));
+    rig.advance(Duration::from_secs(41));
     let answer = &rig.out(gateway)[0];
     assert_eq!(answer.why.as_deref(), Some("response-evicted"));
     rig.ack(gateway, "far", &answer.id);
     assert_eq!(outcomes(&rig.events()), []);
-    rig.advance(Duration::from_secs(20));
+    rig.advance(Duration::from_secs(40));
     assert_eq!(outcomes(&rig.events()), [(call, Outcome::Discarded)]);
 }
 
