@@ -526,9 +526,7 @@ impl World {
     /// MSG-11: what the reader has not taken fits the window, unless nobody counts: the reader is gone, or a chunk is.
     fn check_window(&self, node: usize, index: u32) -> Verdict {
         let handler = &self.nodes[node].handlers[index as usize];
-        let counted = handler.lossless
-            && self.settings.gateway == 0
-            && !self.model.msgs[handler.request as usize].chunk_lost;
+        let counted = handler.lossless && !self.model.msgs[handler.request as usize].chunk_lost;
         let mut readers = self.nodes[handler.from].calls.values();
         let reader = readers.find(|open| counted && open.uid == handler.request);
         if let Some(reader) = reader {

@@ -41,9 +41,9 @@ impl Model {
             return Ok(());
         };
         if delivered {
-            let gateway = self.settings.gateway == 1;
+            let forwarded = self.settings.is_forwarded(node, to);
             ensure!(
-                msg.handled > 0 || !msg.kind.is_reliable() || gateway,
+                msg.handled > 0 || !msg.kind.is_reliable() || forwarded,
                 "MSG-5",
                 "app-{node}: {uid} ({:?}) to app-{to} settled true, and nobody has it",
                 msg.kind

@@ -53,7 +53,10 @@ impl Model {
                     let other = self.node_named(app.as_str())?;
                     self.facts.dropped[other] = true;
                 }
-                Event::Offline { .. } => self.facts.broke = true,
+                Event::Offline { .. } => {
+                    self.facts.broke = true;
+                    self.murky = true;
+                }
                 Event::Online { app, restarted, .. } => {
                     let other = self.node_named(app.as_str())?;
                     self.facts.restarted[other] |= restarted;
@@ -68,6 +71,7 @@ impl Model {
 
     /// CAP-4: what is evicted or parked is reported, and nothing else may be missing later.
     fn gather_report(&mut self, node: usize, report: &Report) {
+        self.murky |= report.name == "nacp:internal:gateway:error";
         let loss = match (report.name, report.reason) {
             ("nacp:internal:backlog:warning", reason) => reason != "notify-dropped",
             ("nacp:internal:ack:warning", "pending-overflow") => {
@@ -80,6 +84,7 @@ impl Model {
             return;
         }
         self.facts.evicted += 1;
+        self.murky = true;
         self.gather_stray(node, report);
         let Some(uid) = report.message.as_ref().and_then(uid_of) else {
             return;
@@ -226,7 +231,9 @@ impl Model {
         let epoch = self.epoch(other, node);
         let (conn, side) = conn_of(peer);
         let told = self.epochs[conn as usize][side];
+        let silent = self.settings.is_forwarded(node, other);
         let link = &mut self.nodes[node].links[other];
+        link.begin_silently(silent);
         let known = link.state != State::Unknown;
         ensure!(
             resumed == known,
@@ -240,6 +247,7 @@ impl Model {
         let before = std::mem::replace(&mut link.remote_epoch, told);
         link.state = State::Online;
         link.since = now;
+        self.murky |= doubtful;
         if doubtful {
             self.unsure(node, other);
             self.unsure(other, node);
@@ -277,7 +285,9 @@ impl Model {
         let settings = &self.settings;
         let (ack, beat) = (settings.ack_timeout_ms, settings.heartbeat_ms);
         let grace = settings.grace_ms;
+        let silent = settings.is_forwarded(node, other);
         let link = &mut self.nodes[node].links[other];
+        link.begin_silently(silent);
         ensure!(
             link.state == State::Online,
             "LINK-1",
@@ -287,7 +297,8 @@ impl Model {
         let online = (now - link.since).as_millis() as u64;
         let plausible = match why {
             OfflineCause::PeerDown => cause == Cause::PeerDown,
-            OfflineCause::AckTimeout => online >= ack,
+            // The clock of what was sent to find somebody behind a Gateway runs on when they are found by another message.
+            OfflineCause::AckTimeout => online >= ack || silent,
             OfflineCause::HeartbeatMissed => beat > 0 && online >= beat,
             OfflineCause::ChallengeLost => true,
             OfflineCause::GatewayOffline => settings.gateway == 1,
@@ -316,7 +327,9 @@ impl Model {
         why: DropCause,
         cause: Cause,
     ) -> Verdict {
+        let silent = self.settings.is_forwarded(node, other);
         let link = &mut self.nodes[node].links[other];
+        link.begin_silently(silent);
         let before = link.state;
         ensure!(
             before != State::Unknown,
@@ -329,7 +342,7 @@ impl Model {
             DropCause::Disconnected => cause == Cause::Disconnect,
         };
         ensure!(
-            legal || self.settings.gateway == 1,
+            legal || silent,
             "LINK-10",
             "app-{node}: app-{other} dropped by {why:?} at {now:?} from {before:?}"
         );
@@ -388,7 +401,7 @@ impl Model {
         );
         let expected = event && self.settings.is_lossless_pair(node, from);
         ensure!(
-            lossless == expected || self.settings.gateway == 1,
+            lossless == expected,
             "MSG-11",
             "app-{node}: request {uid} of app-{from} lossless: {lossless}"
         );
@@ -455,7 +468,7 @@ impl Model {
             PATTERNS[row.pattern]
         );
         ensure!(
-            uid > row.last || self.pairs[row.to * 5 + node].unsure,
+            uid > row.last || self.pairs[row.to * 5 + node].unsure || self.is_murky(node, row.to),
             "MSG-7",
             "app-{node}: hit {uid} of {sub:?} after hit {}",
             row.last

@@ -146,6 +146,15 @@ pub(crate) struct LinkModel {
     pub(crate) departures: u32,
 }
 
+impl LinkModel {
+    /// Who is behind a Gateway does not register: it is online from the first message on (LINK-16).
+    pub(crate) fn begin_silently(&mut self, is_forwarded: bool) {
+        if is_forwarded && self.state == State::Unknown {
+            self.state = State::Online;
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     #[default]
@@ -249,6 +258,9 @@ pub(crate) struct Model {
     pub(crate) epochs: Vec<[u32; 2]>,
     /// Everything that was said, folded into one number: equal runs have equal ones.
     pub(crate) hash: u64,
+    /// Where Apps speak through a Gateway: a link broke somewhere, or something fell, so that what was forwarded may be
+    /// lost or late (it is forwarded without ACK, and comes again after its sender's timeout).
+    pub(crate) murky: bool,
     pub(crate) log: Option<Vec<String>>,
     pub(crate) facts: Facts,
 }
@@ -279,9 +291,15 @@ impl Model {
             doors: BTreeMap::new(),
             epochs: Vec::new(),
             hash: 0xcbf2_9ce4_8422_2325,
+            murky: false,
             log: None,
             facts: Facts::default(),
         }
+    }
+
+    /// Whether what passes between these two is forwarded, and may be lost or late by now.
+    pub(crate) fn is_murky(&self, a: usize, b: usize) -> bool {
+        self.murky && self.settings.is_forwarded(a, b)
     }
 
     pub(crate) fn fold(&mut self, value: u64) {
@@ -548,6 +566,7 @@ impl Model {
 
     /// `node` gives up all that it knows of `other`: what it sent, and what it remembers having handled.
     pub(crate) fn forget(&mut self, node: usize, other: usize) {
+        self.murky = true;
         let sent = std::mem::take(&mut self.pair(node, other).outstanding);
         for uid in sent {
             self.msgs[uid as usize].lost = true;

@@ -31,6 +31,9 @@ impl Model {
         let (kind, lost) = (msg.kind, msg.lost);
         msg.handled += 1;
         msg.handled_epoch = epoch;
+        if self.is_murky(from, node) {
+            return self.handled_late(node, from, uid, again);
+        }
         let base = self.settings.is_base_pair(from, node);
         let pair = self.pair(from, node);
         if pair.unsure && uid <= pair.last && (base || lost || !kind.is_reliable()) {
@@ -55,6 +58,20 @@ impl Model {
         );
         self.pair(from, node).last = uid;
         self.nothing_skipped(node, from, uid)
+    }
+
+    /// In any order, but not twice.
+    fn handled_late(&mut self, node: usize, from: usize, uid: u32, again: bool) -> Verdict {
+        let kind = self.msgs[uid as usize].kind;
+        ensure!(
+            !again || !kind.is_reliable(),
+            "MSG-4",
+            "app-{node}: {uid} ({kind:?}) of app-{from} handled twice"
+        );
+        let pair = self.pair(from, node);
+        pair.last = pair.last.max(uid);
+        pair.outstanding.retain(|&other| other != uid);
+        Ok(())
     }
 
     /// What was sent before `uid`, is reliable, and did not come: somebody must have been told.
@@ -104,6 +121,7 @@ impl Model {
             "app-{node}: a chunk of request {of} in the stream of {request}"
         );
         let lossy = !lossless || self.msgs[request as usize].chunk_lost;
+        let murky = self.is_murky(node, to);
         let Some(call) = self.nodes[node].calls.get_mut(&id.as_u64()) else {
             return Ok(());
         };
@@ -112,8 +130,8 @@ impl Model {
             call.run = run;
             call.next = 0;
         }
-        let repeated = !lossless && index < call.next && self.pairs[to * 5 + node].unsure;
-        if repeated {
+        let late = index < call.next && (self.pairs[to * 5 + node].unsure || murky);
+        if !lossless && late {
             return Ok(());
         }
         ensure!(
@@ -147,8 +165,11 @@ impl Model {
         let request = self.msgs[call.uid as usize];
         let Some((uid, _)) = tag::read(payload.as_bytes()) else {
             let told = match why {
-                Some("response-evicted") => request.answer_lost || request.chunk_lost,
-                Some("no-route") => self.settings.gateway == 1,
+                // A Gateway's own answer can fall, too.
+                Some("response-evicted") => {
+                    request.answer_lost || request.chunk_lost || self.is_murky(node, to)
+                }
+                Some("no-route") => self.settings.is_forwarded(node, to),
                 _ => false,
             };
             ensure!(
@@ -205,7 +226,7 @@ impl Model {
         let legal = match (call.asked, is_ok, why) {
             (_, true, None) => true,
             (_, false, Some("response-evicted")) => true,
-            (_, false, Some("no-route")) => self.settings.gateway == 1,
+            (_, false, Some("no-route")) => self.settings.is_forwarded(node, call.to),
             (Asked::Unsubscribe, false, Some("unknown-subscription")) => true,
             _ => false,
         };

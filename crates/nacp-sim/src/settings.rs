@@ -165,6 +165,9 @@ impl Settings {
             };
         }
         settings.mix_admission(&mut rng);
+        if settings.nodes > 2 && rng.chance(300) {
+            settings.gateway = 1;
+        }
         settings
     }
 
@@ -231,9 +234,15 @@ impl Settings {
         Self::names(self.base_mask, a) || Self::names(self.base_mask, b)
     }
 
+    /// Whether these two speak through a Gateway.
+    pub fn is_forwarded(&self, a: usize, b: usize) -> bool {
+        self.gateway == 1 && a != 0 && b != 0
+    }
+
     /// Whether streams between these two are lossless.
     pub fn is_lossless_pair(&self, a: usize, b: usize) -> bool {
         !self.is_base_pair(a, b)
+            && !self.is_forwarded(a, b)
             && Self::names(self.lossless_mask, a)
             && Self::names(self.lossless_mask, b)
     }
