@@ -51,6 +51,8 @@ fn configs(limits: u8) -> Vec<Config> {
     friend.app = app("b");
     friend.is_gateway = false;
     friend.asks_before_binding = false;
+    // What is forwarded to him comes all at once here: more than he can ACK in between.
+    friend.acks_waiting_max = Config::new(app("b")).acks_waiting_max;
     vec![me, friend]
 }
 
