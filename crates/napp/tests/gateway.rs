@@ -9,17 +9,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use nacp::message::Meta;
+use nacp::message::{Meta, decode};
 use nacp::{Payload, RequestKind};
-use napp::{App, CallError, LinkStatus};
-use support::frames::RawPeer;
+use nact_rig::{Condition, Direction, Fate, Place, Proxy};
+use napp::{App, Builder, CallError, LinkStatus};
+use support::frames::{RawPeer, address};
 use support::{is_dropped, quiet, until};
 
 /// Far beyond what anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn gateway() -> (App, String) {
-    let gateway = quiet("gateway").gateway(true);
+    gateway_with(|builder| builder).await
+}
+
+async fn gateway_with(more: impl FnOnce(Builder) -> Builder) -> (App, String) {
+    let gateway = more(quiet("gateway").gateway(true));
     let gateway = gateway.listen("tcp://127.0.0.1:0").unwrap();
     let gateway = gateway.start().await.unwrap();
     let url = gateway.local_urls()[0].clone();
@@ -165,4 +170,57 @@ async fn b30_link_15_subscriptions_survive_a_gateway_that_restarts_with_empty_me
         (press.snapshot().listens, gateway.snapshot().listens),
         (1, 1)
     );
+}
+
+/// A request is lost at the Gateway, while so much else passes on the same connection, in pieces, that it is never quiet:
+/// the missing ACK is noticed, and the request sent again.
+#[tokio::test]
+async fn link_16_hb_7_what_a_gateway_lost_is_sent_again_however_busy_its_connection_is() {
+    let (gateway, url) =
+        gateway_with(|builder| builder.ability("ping", |n: u32| async move { Ok(n) })).await;
+    let world = quiet("world").ability("double", |n: u32| async move { Ok(2 * n) });
+    let world = world.start().await.unwrap();
+    world.connect("gateway", &url).await.unwrap();
+    let proxy = Proxy::start(address(&url)).await.unwrap();
+    proxy.set(Direction::ToDialler, Condition::Split { bytes: 50 });
+    let lost = Arc::new(AtomicUsize::new(0));
+    let losses = Arc::clone(&lost);
+    proxy.judge(Direction::ToTarget, move |frame| {
+        let message = decode(&frame.body).unwrap();
+        let is_request = matches!(message.meta, Meta::Request { .. }) && message.to == "world";
+        if is_request && losses.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Fate::Lost;
+        }
+        Fate::Passes
+    });
+    let hello = quiet("hello").ack_timeout(Duration::from_millis(100));
+    let hello = hello.start().await.unwrap();
+    let Place::Tcp(through) = proxy.local() else {
+        unreachable!("it was started on TCP")
+    };
+    hello
+        .connect("gateway", &format!("tcp://{through}"))
+        .await
+        .unwrap();
+    let busy = async {
+        loop {
+            hello
+                .call::<_, u32>("gateway", "ping", &1u32)
+                .await
+                .unwrap();
+        }
+    };
+    let answer = async {
+        let call = hello.call::<_, u32>("world", "double", &21u32);
+        tokio::time::timeout(LIMIT, call)
+            .await
+            .expect("it does not hang")
+    };
+    let answer = tokio::select! {
+        () = busy => unreachable!("it never ends"),
+        answer = answer => answer,
+    };
+    assert_eq!(answer.unwrap(), 42);
+    assert!(lost.load(Ordering::SeqCst) > 1, "it went again");
+    drop(gateway);
 }
