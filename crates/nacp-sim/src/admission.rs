@@ -4,7 +4,8 @@
 
 use nacp::PeerId;
 
-use crate::model::{Door, Model, Verdict, ensure};
+use crate::broken::{Verdict, ensure};
+use crate::model::{Door, Model};
 use crate::net::{Stage, conn_of, peer_of};
 use crate::settings::Settings;
 use crate::world::{MS, Wake, World};
@@ -33,15 +34,10 @@ impl World {
         let node = end.node;
         self.answer_door(conn, side);
         self.settle(node)?;
-        loop {
-            let end = &mut self.conns[conn as usize].ends[side];
-            if end.asked || end.stage != Stage::Up {
-                return Ok(());
-            }
-            let Some(message) = end.inbox.pop_front() else {
-                break;
-            };
-            self.hand_over(node, peer_of(conn, side), &message)?;
+        self.look_at_inbox(conn, side)?;
+        let end = &self.conns[conn as usize].ends[side];
+        if end.asked || end.stage != Stage::Up {
+            return Ok(());
         }
         self.settle(node)?;
         let out = &self.conns[conn as usize].ends[1 - side].out;
@@ -56,7 +52,7 @@ impl World {
         let node = self.conns[conn as usize].ends[side].node;
         let verdict = if refuses { Err("not now") } else { Ok(()) };
         let door = if refuses { Door::Shut } else { Door::Open };
-        self.model.doors.insert(conn, door);
+        self.model.dials[conn as usize].door = Some(door);
         let now = self.local(node);
         let core = &mut self.nodes[node].core;
         core.admit_register(now, peer_of(conn, side), verdict);
@@ -67,14 +63,15 @@ impl Model {
     pub(crate) fn asked(&mut self, node: usize, peer: PeerId, app: &str) -> Verdict {
         let (conn, side) = conn_of(peer);
         let from = self.node_named(app)?;
+        let dial = &mut self.dials[conn as usize];
         ensure!(
             Settings::names(self.settings.asks_mask, node)
                 && side == 1
-                && self.ends[conn as usize] == [from, node],
+                && dial.ends == [from, node],
             "LINK-2",
             "app-{node} is asked about app-{from} on connection {conn}, which is not its"
         );
-        let before = self.doors.insert(conn, Door::Asked);
+        let before = dial.door.replace(Door::Asked);
         ensure!(
             before.is_none(),
             "LINK-2",
@@ -86,13 +83,14 @@ impl Model {
     /// `other` was bound.
     pub(crate) fn let_in(&mut self, node: usize, other: usize, peer: PeerId) -> Verdict {
         let (conn, side) = conn_of(peer);
-        let direct = side == 1 && self.ends[conn as usize] == [other, node];
+        let dial = &self.dials[conn as usize];
+        let direct = side == 1 && dial.ends == [other, node];
         if !direct || !Settings::names(self.settings.asks_mask, node) {
             return Ok(());
         }
-        let door = self.doors.get(&conn);
+        let door = dial.door;
         ensure!(
-            door == Some(&Door::Open),
+            door == Some(Door::Open),
             "LINK-2",
             "app-{node}: app-{other} was bound over connection {conn}, and its door is {door:?}"
         );

@@ -7,7 +7,8 @@ use nacp::{
     SignalKind,
 };
 
-use crate::model::{Asked, Cause, Kind, Verdict, ensure};
+use crate::broken::{Verdict, ensure};
+use crate::model::{Asked, Cause, Kind};
 use crate::net::conn_of;
 use crate::op::{NAMES, Op, PATTERNS};
 use crate::settings::Settings;

@@ -1,7 +1,7 @@
 //! Liveness. What this module keeps true: once the faults have stopped, everything that can still happen happens within
 //! a time that the settings bound: links come back, messages arrive, calls end, queues empty.
 
-use crate::model::{Broken, Verdict};
+use crate::broken::{Broken, Verdict};
 use crate::settings::Settings;
 use crate::world::{MS, World};
 

@@ -4,7 +4,8 @@
 
 use nacp::{LinkState, Snapshot};
 
-use crate::model::{Broken, State, Verdict, ensure};
+use crate::broken::{Broken, Verdict, ensure};
+use crate::model::State;
 use crate::settings::Settings;
 use crate::world::World;
 

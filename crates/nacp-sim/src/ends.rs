@@ -3,7 +3,8 @@
 
 use nacp::{CallId, Instant, Outcome, SendId};
 
-use crate::model::{Asked, Broken, Model, Verdict, ensure};
+use crate::broken::{Broken, Verdict, ensure};
+use crate::model::{Asked, Model};
 
 impl Model {
     pub(crate) fn sub_ended(&mut self, node: usize, call: CallId, outcome: &Outcome) -> Verdict {

@@ -7,7 +7,8 @@ use nacp::{
     CallId, DropCause, Event, Instant, NotifyTarget, OfflineCause, PeerId, Report, ServingId,
 };
 
-use crate::model::{Broken, Cause, Facts, Kind, Model, Served, State, Verdict, ensure};
+use crate::broken::{Broken, Verdict, ensure};
+use crate::model::{Cause, Facts, Kind, Model, Served, State};
 use crate::net::conn_of;
 use crate::op::{NAMES, PATTERNS};
 use crate::settings::Settings;
@@ -230,10 +231,8 @@ impl Model {
         self.let_in(node, other, peer)?;
         let epoch = self.epoch(other, node);
         let (conn, side) = conn_of(peer);
-        let told = self.epochs[conn as usize][side];
-        let silent = self.settings.is_forwarded(node, other);
-        let link = &mut self.nodes[node].links[other];
-        link.begin_silently(silent);
+        let told = self.dials[conn as usize].epochs[side];
+        let link = self.link(node, other);
         let known = link.state != State::Unknown;
         ensure!(
             resumed == known,
@@ -247,8 +246,8 @@ impl Model {
         let before = std::mem::replace(&mut link.remote_epoch, told);
         link.state = State::Online;
         link.since = now;
-        self.murky |= doubtful;
         if doubtful {
+            self.murky = true;
             self.unsure(node, other);
             self.unsure(other, node);
         }
@@ -284,10 +283,9 @@ impl Model {
     ) -> Verdict {
         let settings = &self.settings;
         let (ack, beat) = (settings.ack_timeout_ms, settings.heartbeat_ms);
-        let grace = settings.grace_ms;
-        let silent = settings.is_forwarded(node, other);
-        let link = &mut self.nodes[node].links[other];
-        link.begin_silently(silent);
+        let (grace, has_gateway) = (settings.grace_ms, settings.gateway == 1);
+        let is_forwarded = settings.is_forwarded(node, other);
+        let link = self.link(node, other);
         ensure!(
             link.state == State::Online,
             "LINK-1",
@@ -298,10 +296,10 @@ impl Model {
         let plausible = match why {
             OfflineCause::PeerDown => cause == Cause::PeerDown,
             // The clock of what was sent to find somebody behind a Gateway runs on when they are found by another message.
-            OfflineCause::AckTimeout => online >= ack || silent,
+            OfflineCause::AckTimeout => online >= ack || is_forwarded,
             OfflineCause::HeartbeatMissed => beat > 0 && online >= beat,
             OfflineCause::ChallengeLost => true,
-            OfflineCause::GatewayOffline => settings.gateway == 1,
+            OfflineCause::GatewayOffline => has_gateway,
         };
         ensure!(
             plausible,
@@ -327,9 +325,8 @@ impl Model {
         why: DropCause,
         cause: Cause,
     ) -> Verdict {
-        let silent = self.settings.is_forwarded(node, other);
-        let link = &mut self.nodes[node].links[other];
-        link.begin_silently(silent);
+        let is_forwarded = self.settings.is_forwarded(node, other);
+        let link = self.link(node, other);
         let before = link.state;
         ensure!(
             before != State::Unknown,
@@ -342,7 +339,7 @@ impl Model {
             DropCause::Disconnected => cause == Cause::Disconnect,
         };
         ensure!(
-            legal || silent,
+            legal || is_forwarded,
             "LINK-10",
             "app-{node}: app-{other} dropped by {why:?} at {now:?} from {before:?}"
         );

@@ -27,6 +27,7 @@
 
 mod admission;
 mod apps;
+mod broken;
 mod calm;
 mod check;
 mod ends;
@@ -46,7 +47,7 @@ mod trace;
 mod wire;
 mod world;
 
-pub use model::Broken;
+pub use broken::Broken;
 pub use mutant::{BadMutant, Mutant};
 pub use op::{BadOp, Op};
 pub use rng::Rng;

@@ -4,46 +4,11 @@
 //! rules by which events are judged are in `judge` and `order`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
 use nacp::{Instant, PeerViolation, SendError, SendId, ServingId};
 
+use crate::broken::{Verdict, ensure};
 use crate::settings::Settings;
-
-/// A promise that was not kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
-    /// Which promise.
-    pub rule: &'static str,
-    /// What happened instead.
-    pub what: String,
-}
-
-pub(crate) type Verdict = Result<(), Broken>;
-
-impl Broken {
-    pub(crate) fn new(rule: &'static str, what: impl Into<String>) -> Self {
-        Self {
-            rule,
-            what: what.into(),
-        }
-    }
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.rule, self.what)
-    }
-}
-
-macro_rules! ensure {
-    ($holds:expr, $rule:literal, $($what:tt)*) => {
-        if !$holds {
-            return Err($crate::model::Broken::new($rule, format!($($what)*)));
-        }
-    };
-}
-pub(crate) use ensure;
 
 /// What made the core speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +77,17 @@ pub(crate) struct Msg {
     pub(crate) chunk_lost: bool,
 }
 
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Dial {
+    /// Who dialled whom.
+    pub(crate) ends: [usize; 2],
+    /// How often the other had lost its memory of this side then.
+    pub(crate) epochs: [u32; 2],
+    /// What became of who wanted to register, where the program was asked.
+    pub(crate) door: Option<Door>,
+}
+
 /// What a program said about a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
@@ -144,15 +120,6 @@ pub(crate) struct LinkModel {
     pub(crate) remote_epoch: u32,
     /// How often the remote left, and was not seen leaving.
     pub(crate) departures: u32,
-}
-
-impl LinkModel {
-    /// Who is behind a Gateway does not register: it is online from the first message on (LINK-16).
-    pub(crate) fn begin_silently(&mut self, is_forwarded: bool) {
-        if is_forwarded && self.state == State::Unknown {
-            self.state = State::Online;
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -250,12 +217,8 @@ pub(crate) struct Model {
     pub(crate) pairs: Vec<Pair>,
     pub(crate) nodes: Vec<NodeModel>,
     pub(crate) runs: u32,
-    /// For each connection: who dialled whom.
-    pub(crate) ends: Vec<[usize; 2]>,
-    /// What became of who wanted to register, by connection.
-    pub(crate) doors: BTreeMap<u32, Door>,
-    /// For each connection, how often the other had lost its memory of this side when it was dialled.
-    pub(crate) epochs: Vec<[u32; 2]>,
+    /// Every connection there was.
+    pub(crate) dials: Vec<Dial>,
     /// Everything that was said, folded into one number: equal runs have equal ones.
     pub(crate) hash: u64,
     /// Where Apps speak through a Gateway: a link broke somewhere, or something fell, so that what was forwarded may be
@@ -287,14 +250,23 @@ impl Model {
                 .map(|node| NodeModel::new(settings, node))
                 .collect(),
             runs: 0,
-            ends: Vec::new(),
-            doors: BTreeMap::new(),
-            epochs: Vec::new(),
+            dials: Vec::new(),
             hash: 0xcbf2_9ce4_8422_2325,
             murky: false,
             log: None,
             facts: Facts::default(),
         }
+    }
+
+    /// What `node` was told of `other`, before its next event. Who is behind a Gateway does not register: it is online from
+    /// the first message on (LINK-16).
+    pub(crate) fn link(&mut self, node: usize, other: usize) -> &mut LinkModel {
+        let is_forwarded = self.settings.is_forwarded(node, other);
+        let link = &mut self.nodes[node].links[other];
+        if is_forwarded && link.state == State::Unknown {
+            link.state = State::Online;
+        }
+        link
     }
 
     /// Whether what passes between these two is forwarded, and may be lost or late by now.
@@ -313,9 +285,11 @@ impl Model {
     }
 
     pub(crate) fn dialled(&mut self, from: usize, to: usize) {
-        self.ends.push([from, to]);
-        let epochs = [self.epoch(to, from), self.epoch(from, to)];
-        self.epochs.push(epochs);
+        self.dials.push(Dial {
+            ends: [from, to],
+            epochs: [self.epoch(to, from), self.epoch(from, to)],
+            door: None,
+        });
     }
 
     /// How often `owner` has lost its memory of `about`.

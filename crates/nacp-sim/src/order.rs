@@ -4,8 +4,9 @@
 
 use nacp::{CallId, Payload, Report};
 
+use crate::broken::{Broken, Verdict, ensure};
 use crate::judge::uid_of;
-use crate::model::{Asked, Broken, Call, Kind, Model, Verdict, ensure};
+use crate::model::{Asked, Call, Kind, Model};
 use crate::tag;
 
 impl Model {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::model::Broken;
+use crate::broken::Broken;
 use crate::op::Op;
 use crate::rng::Rng;
 use crate::settings::Settings;

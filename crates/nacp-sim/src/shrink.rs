@@ -1,7 +1,7 @@
 //! Makes failures small. What this module keeps true: the result fails as what was given did, is no longer than that,
 //! and the number of runs is bounded.
 
-use crate::model::Broken;
+use crate::broken::Broken;
 use crate::op::Op;
 use crate::run::Failure;
 

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use nacp::message::{Head, Meta, Payload, Registration, decode, encode};
 use nacp::{PeerId, Role};
 
-use crate::model::{Cause, Verdict};
+use crate::broken::Verdict;
+use crate::model::Cause;
 use crate::net::{Conn, Open, Stage, peer_of};
 use crate::settings::Settings;
 use crate::world::{MS, Wake, World};
@@ -242,17 +243,9 @@ impl World {
         let reader = 1 - side;
         let node = self.conns[conn as usize].ends[reader].node;
         let peer = peer_of(conn, reader);
-        for message in messages {
-            let end = &mut self.conns[conn as usize].ends[reader];
-            if end.stage != Stage::Up {
-                break;
-            }
-            if end.asked {
-                end.inbox.push_back(message);
-                continue;
-            }
-            self.hand_over(node, peer, &message)?;
-        }
+        let inbox = &mut self.conns[conn as usize].ends[reader].inbox;
+        inbox.extend(messages);
+        self.look_at_inbox(conn, reader)?;
         if self.conns[conn as usize].ends[reader].stage == Stage::Up {
             if partial {
                 let now = self.local(node);
@@ -278,7 +271,25 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn hand_over(&mut self, node: usize, peer: PeerId, message: &Bytes) -> Verdict {
+    /// Hands over what was read, until the program is asked something.
+    pub(crate) fn look_at_inbox(&mut self, conn: u32, reader: usize) -> Verdict {
+        loop {
+            let end = &mut self.conns[conn as usize].ends[reader];
+            if end.stage != Stage::Up {
+                end.inbox.clear();
+            }
+            if end.asked {
+                return Ok(());
+            }
+            let Some(message) = end.inbox.pop_front() else {
+                return Ok(());
+            };
+            let node = end.node;
+            self.hand_over(node, peer_of(conn, reader), &message)?;
+        }
+    }
+
+    fn hand_over(&mut self, node: usize, peer: PeerId, message: &Bytes) -> Verdict {
         let now = self.local(node);
         self.model.received(node, message.len());
         if let Err(violation) = self.nodes[node].core.handle_message(now, peer, message) {

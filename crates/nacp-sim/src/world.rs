@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use nacp::{CallId, Event, Instant, Nacp, ServingId};
 
-use crate::model::{Broken, Cause, Model, Verdict};
+use crate::broken::{Broken, Verdict};
+use crate::model::{Cause, Model};
 use crate::net::{Conn, Stage, conn_of};
 use crate::op::Op;
 use crate::rng::Rng;

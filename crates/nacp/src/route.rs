@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::arena::Key;
-use crate::event::{DropCause, Event, OfflineCause, Outcome};
+use crate::event::{DropCause, Event, OfflineCause, Outcome, PeerId};
 use crate::link::{LinkState, Reach};
 use crate::message::AppId;
 use crate::timers::Subject;
@@ -95,9 +95,8 @@ impl Nacp {
     /// Sends the first queued message once more, or a heartbeat where that one is never ACKed; whoever ACKs is there
     /// (LINK-16).
     pub(crate) fn on_probe_due(&mut self, now: Instant, key: Key) {
-        let gateway = self.gateway.and_then(|gateway| self.links[gateway].peer());
         // Without the Gateway there is nobody to ask; when it returns, it is asked at once.
-        if self.links[key].is_online() || gateway.is_none() {
+        if self.links[key].is_online() || self.gateway_peer().is_none() {
             return;
         }
         self.forget_probe(key);
@@ -129,7 +128,7 @@ impl Nacp {
 
     /// An App behind the Gateway has shown itself.
     pub(crate) fn online_behind_gateway(&mut self, now: Instant, key: Key) {
-        let Some(peer) = self.gateway.and_then(|gateway| self.links[gateway].peer()) else {
+        let Some(peer) = self.gateway_peer() else {
             return;
         };
         let link = &mut self.links[key];
@@ -146,6 +145,11 @@ impl Nacp {
             restarted: false,
         });
         self.mark_ready(key);
+    }
+
+    /// The connection of our Gateway, if it is there.
+    fn gateway_peer(&self) -> Option<PeerId> {
+        self.gateway.and_then(|gateway| self.links[gateway].peer())
     }
 
     fn keys_behind_gateway(&self) -> Vec<Key> {
@@ -168,7 +172,7 @@ impl Nacp {
 
     /// The Gateway is there, maybe over another connection: what was under way goes again, who was silent is probed.
     pub(crate) fn gateway_online(&mut self, now: Instant) {
-        let Some(peer) = self.gateway.and_then(|gateway| self.links[gateway].peer()) else {
+        let Some(peer) = self.gateway_peer() else {
             return;
         };
         for key in self.keys_behind_gateway() {

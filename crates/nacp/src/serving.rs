@@ -200,9 +200,10 @@ impl Nacp {
         if self.enqueue(now, link, draft, |_, _, _| {}).is_err() {
             let parent = parent.clone();
             let has_connection = self.peer_of(link).is_some();
-            let seq = match has_connection {
-                true => self.push_control(now, link, meta, Some(&answer.payload)),
-                false => self.identity.next_seq(),
+            let seq = if has_connection {
+                self.push_control(now, link, meta, Some(&answer.payload))
+            } else {
+                self.identity.next_seq()
             };
             // It is lost with the connection, but whoever asked must not wait for ever (WAIT-5).
             self.remember_debt(link, seq, Debt { parent, kind }, has_connection);

@@ -123,7 +123,10 @@ impl Future for Answered<'_> {
                 _ => return Some(None),
             };
             if slot.outcome.is_none() {
-                stale = slot.waker.replace(cx.waker().clone());
+                let is_known = |waker: &Waker| waker.will_wake(cx.waker());
+                if !slot.waker.as_ref().is_some_and(is_known) {
+                    stale = slot.waker.replace(cx.waker().clone());
+                }
                 return None;
             }
             Some(state.calls.remove(&call.as_u64()))

@@ -281,7 +281,7 @@ async fn handlers_beyond_the_maximum_are_refused_overloaded() {
     drop(world);
 }
 
-/// Of six messages in a row the second and the last are handled badly: the one kind has nobody to tell, the other has.
+/// Of six requests in a row the second and the last are handled badly: they alone fail.
 #[tokio::test(start_paused = true)]
 async fn b59_a_panic_takes_nothing_along_that_came_before_or_comes_after() {
     let handled = Arc::new(Mutex::new(Vec::new()));

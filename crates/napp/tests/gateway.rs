@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use nacp::message::{Meta, decode};
 use nacp::{Payload, RequestKind};
-use nact_rig::{Condition, Direction, Fate, Place, Proxy};
+use nact_rig::{Condition, Direction, Fate, Proxy};
 use napp::{App, Builder, CallError, LinkStatus};
-use support::frames::{RawPeer, address};
+use support::frames::{RawPeer, address, through};
 use support::{is_dropped, quiet, until};
 
 /// Far beyond what anything here takes.
@@ -141,13 +141,15 @@ async fn b30_link_15_subscriptions_survive_a_gateway_that_restarts_with_empty_me
     };
     let gateway = tokio::time::timeout(LIMIT, restart).await.unwrap();
     for link in &mut links {
-        let has_restarted = |status: &LinkStatus| {
-            let LinkStatus::Online { restarted, .. } = status else {
-                return false;
-            };
-            *restarted
-        };
-        let again = until(link, has_restarted);
+        let again = until(link, |status| {
+            matches!(
+                status,
+                LinkStatus::Online {
+                    restarted: true,
+                    ..
+                }
+            )
+        });
         tokio::time::timeout(LIMIT, again).await.unwrap();
     }
     let renewed = async {
@@ -195,13 +197,7 @@ async fn link_16_hb_7_what_a_gateway_lost_is_sent_again_however_busy_its_connect
     });
     let hello = quiet("hello").ack_timeout(Duration::from_millis(100));
     let hello = hello.start().await.unwrap();
-    let Place::Tcp(through) = proxy.local() else {
-        unreachable!("it was started on TCP")
-    };
-    hello
-        .connect("gateway", &format!("tcp://{through}"))
-        .await
-        .unwrap();
+    hello.connect("gateway", &through(&proxy)).await.unwrap();
     let busy = async {
         loop {
             hello

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use nacp::message::{Meta, decode};
 use nact::frame::HEADER_SIZE;
-use nact_rig::{Direction, Fate, Frame, Place, Proxy};
+use nact_rig::{Direction, Fate, Frame, Proxy};
 use napp::{
     App, CallError, EventContext, Listener, Payload, Shutdown, TransportOptions, Transports,
 };
-use support::frames::address;
+use support::frames::{address, through};
 use support::quiet;
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -40,14 +40,6 @@ async fn reached(mut state: impl FnMut() -> bool) {
 fn assert_silent(listener: &mut Listener) {
     let next = pin!(listener.next()).poll(&mut Context::from_waker(Waker::noop()));
     assert!(next.is_pending(), "{next:?}");
-}
-
-/// The URL that leads through `proxy`.
-fn through(proxy: &Proxy) -> String {
-    let Place::Tcp(address) = proxy.local() else {
-        unreachable!("it was started on TCP")
-    };
-    format!("tcp://{address}")
 }
 
 #[tokio::test]

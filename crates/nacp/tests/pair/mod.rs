@@ -91,6 +91,12 @@ impl Node {
         self.events.iter().filter_map(done).collect()
     }
 
+    /// Whether this call alone has ended, and with an answer.
+    pub fn only_answered(&self, call: CallId) -> bool {
+        let outcomes = self.outcomes();
+        matches!(&outcomes[..], [(done, Outcome::Response { .. })] if *done == call)
+    }
+
     pub fn settled(&self) -> Vec<(SendId, bool)> {
         let settled = |event: &Event| match event {
             Event::Settled { send, delivered } => Some((*send, *delivered)),
@@ -180,11 +186,15 @@ impl Pair {
         self.wires.iter_mut().find(|wire| wire.peer == peer)
     }
 
-    /// Nothing of `way` (0 = a → b) arrives any more, and nobody is told. Says which connection is the newest.
-    pub fn black_hole(&mut self, way: usize) -> PeerId {
+    /// Nothing of `way` (0 = a → b) arrives any more, and nobody is told.
+    pub fn black_hole(&mut self, way: usize) {
         for wire in &mut self.wires {
             wire.ways[way].black = true;
         }
+    }
+
+    /// The newest connection.
+    pub fn newest(&self) -> PeerId {
         PeerId(self.peers)
     }
 
@@ -206,9 +216,8 @@ impl Pair {
     }
 
     pub fn cut(&mut self) {
-        for wire in std::mem::take(&mut self.wires) {
-            self.a.nacp.handle_peer_down(self.now, wire.peer);
-            self.b.nacp.handle_peer_down(self.now, wire.peer);
+        while let Some(wire) = self.wires.first() {
+            self.end(wire.peer);
         }
     }
 

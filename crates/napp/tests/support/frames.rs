@@ -6,12 +6,21 @@ use bytes::Bytes;
 use nacp::Payload;
 use nacp::message::{Head, Meta, Registration, decode, encode};
 use nact::frame::{HEADER_SIZE, Header, PacketId};
+use nact_rig::{Place, Proxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// The socket address of a `tcp://` URL.
 pub fn address(url: &str) -> SocketAddr {
     url.strip_prefix("tcp://").unwrap().parse().unwrap()
+}
+
+/// The URL that leads through `proxy`.
+pub fn through(proxy: &Proxy) -> String {
+    let Place::Tcp(address) = proxy.local() else {
+        unreachable!("it was started on TCP")
+    };
+    format!("tcp://{address}")
 }
 
 /// The base protocol, spoken by hand. It reads only while it waits for a response.

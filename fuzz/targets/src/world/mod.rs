@@ -185,16 +185,12 @@ impl World {
     /// Who may register, where that is asked: a friend, and of the others every second. Nobody else is ever bound.
     fn keep_the_door(&mut self, node: usize, event: &Event) {
         let now = self.now;
-        let friends: Vec<_> = self
-            .nodes
-            .iter()
-            .map(|one| one.config.app.clone())
-            .collect();
-        let me = &mut self.nodes[node];
         match event {
             Event::RegisterAsked { peer, app, .. } => {
+                let is_friend = self.nodes.iter().any(|one| one.config.app == *app);
+                let me = &mut self.nodes[node];
                 me.asked += 1;
-                let verdict = if me.asked.is_multiple_of(2) || friends.contains(app) {
+                let verdict = if me.asked.is_multiple_of(2) || is_friend {
                     me.admitted.insert((*peer, app.clone()));
                     Ok(())
                 } else {
@@ -202,8 +198,8 @@ impl World {
                 };
                 me.nacp.admit_register(now, *peer, verdict);
             }
-            Event::Online { app, peer, .. } if me.config.asks_before_binding => {
-                let is_dialled = place(*peer).1 == 0;
+            Event::Online { app, peer, .. } if self.nodes[node].config.asks_before_binding => {
+                let (me, is_dialled) = (&self.nodes[node], place(*peer).1 == 0);
                 assert!(
                     is_dialled || me.admitted.contains(&(*peer, app.clone())),
                     "{app} was never let in over {peer:?}"
